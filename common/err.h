@@ -42,14 +42,18 @@ struct err {
     bool fatal;         /* the object (producer, store, ...) is unusable: destroy it */
     bool abort_txn;     /* the open Kafka transaction must be given up */
     int detail;         /* errno, SQLite or librdkafka code of the cause; 0 when there is none */
-    char text[ERR_TEXT_BYTES]; /* UTF-8, cut at a whole character when too long; ends with "..." then */
+    /* UTF-8 (what is not becomes '?'), cut at a whole character when too long; ends with "..." then. */
+    char text[ERR_TEXT_BYTES];
 };
 
 /* Sets all of *reterr (flags false, detail 0); returns `code`. The text may be formatted from reterr's own text. */
 enum err_code err_set(struct err *reterr, enum err_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "<formatted>: " before the text; returns the code in *reterr. */
+/*
+ * Puts "<formatted>: " before the text; returns the code in *reterr. Without a reterr the code is not known here: the
+ * answer is ERR_INTERNAL then, so a caller that allows NULL keeps and returns its own code.
+ */
 enum err_code err_prefix(struct err *reterr, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A code's stable name in lower case with underscores ("not_found"); used in logs, never NULL. */

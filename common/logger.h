@@ -2,7 +2,9 @@
  * One event per line in logfmt, to stderr: `ts=2026-11-29T18:12:03.123Z level=info event=task_active job=orders
  * processor=3 epoch=17 ...`. Only shells log; core and common code do not. Never log the contents of records or secrets.
  *
- * Any thread may call; a line is written with one write(2), so lines never mix.
+ * Any thread may call; a line is written with one write(2) of at most PIPE_BUF (4096) bytes, so lines never mix. A text
+ * over 1024 bytes is cut and ends with "..."; pairs that do not fit into the line are left out, it ends with cut=true
+ * then. Nothing is allocated; errno is kept.
  *
  * Usage: log_info("task_active", LOG_STR("job", job), LOG_INT("processor", p), LOG_INT("epoch", epoch), LOG_END);
  * The helpers below expand to (key, kind, value) triples. Values are quoted and escaped where logfmt needs it.
