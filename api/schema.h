@@ -1,0 +1,85 @@
+/*
+ * One table a type: fields with name, kind, place, limits. From it follow strict decoding and encoding (api/codec.h) and,
+ * here without any JSON library so that the cores can use them, default, copy, compare and free.
+ *
+ * The tables are constant; any thread may use them.
+ */
+#ifndef BATON_API_SCHEMA_H
+#define BATON_API_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/types.h"
+
+enum schema_kind {
+    SCHEMA_STRING,    /* char *; min..max is the length in bytes */
+    SCHEMA_NAME,      /* char *; [a-z0-9][a-z0-9._-]{0,62} */
+    SCHEMA_AGENT_ID,  /* char *; [a-zA-Z0-9][a-zA-Z0-9._-]{0,62} */
+    SCHEMA_TOPIC,     /* char *; Kafka's rule */
+    SCHEMA_UUID,      /* char *; lower case */
+    SCHEMA_JSON,      /* char *; any JSON object, kept as compact text with sorted keys; max bytes */
+    SCHEMA_BOOL,      /* bool */
+    SCHEMA_UINT32,    /* uint32_t; min..max */
+    SCHEMA_UINT64,    /* uint64_t; JSON integer, 0..2^63-1 */
+    SCHEMA_INT64,     /* int64_t; min..max */
+    SCHEMA_KNOWABLE,  /* int64_t >= 0, or API_UNKNOWN and JSON null */
+    SCHEMA_TIME,      /* int64_t wall ms, RFC 3339 text; API_UNKNOWN and null */
+    SCHEMA_DURATION,  /* int64_t ms, text "10s"; min..max in ms */
+    SCHEMA_DOUBLE,    /* double, finite */
+    SCHEMA_ENUM,      /* int-sized enum; `names` in the order of the enumerators, NULL-terminated */
+    SCHEMA_VERSION,   /* struct document_version, "3.17" */
+    SCHEMA_OBJECT,    /* embedded struct described by `type` */
+    SCHEMA_LIST       /* struct {T *items; size_t count} with elements of `element`; min..max is the count */
+};
+
+struct schema_type;
+
+struct schema_field {
+    const char *name;
+    enum schema_kind kind;
+    size_t offset;
+    bool required;       /* decoding: must be there (and not null unless the kind says so) */
+    bool immutable;      /* job_spec: can not change after creation */
+    int64_t min, max;
+    const char *const *names;
+    const struct schema_type *type; /* SCHEMA_OBJECT; SCHEMA_LIST of objects */
+    enum schema_kind element;       /* SCHEMA_LIST: OBJECT, STRING, TOPIC or UINT32 */
+    int64_t fallback;               /* number, bool or enum when absent */
+    const char *fallback_text;      /* string kinds when absent; NULL: NULL */
+    const char *help;               /* one sentence for docs and errors: unit, default, meaning */
+};
+
+struct schema_type {
+    const char *name; /* also of the component in api/openapi.yaml */
+    size_t bytes;
+    const struct schema_field *fields;
+    size_t field_count;
+};
+
+extern const struct schema_type schema_job_spec, schema_agent_registration, schema_agent_welcome, schema_agent_document,
+    schema_agent_report, schema_report_answer, schema_job_view, schema_job_status, schema_processor_view, schema_map_view,
+    schema_map_key_view, schema_problem_view, schema_agent_view, schema_operation_view, schema_event_view, schema_job_page,
+    schema_processor_page, schema_problem_page, schema_agent_page, schema_operation_page, schema_event_page,
+    schema_version_view, schema_problem_body, schema_document_job, schema_document_task, schema_task_report,
+    schema_input_offset, schema_kept_state, schema_tag, schema_follow;
+
+void schema_default(const struct schema_type *type, void *value); /* value's memory is set, not freed */
+void schema_copy(const struct schema_type *type, void *ret_copy, const void *value); /* deep */
+bool schema_equal(const struct schema_type *type, const void *a, const void *b);
+void schema_free(const struct schema_type *type, void *value); /* what it owns, then zeroes it */
+
+/* The first immutable field of job_spec that differs, or NULL. */
+const struct schema_field *schema_immutable_change(const struct schema_type *type, const void *before, const void *after);
+
+const char *schema_enum_name(const char *const *names, int value);
+extern const char *const schema_names_task_role[], *const schema_names_task_state[], *const schema_names_job_state[],
+    *const schema_names_operation_state[], *const schema_names_agent_state[], *const schema_names_partitioner[],
+    *const schema_names_effective_partitioner[];
+
+bool schema_name_valid(const char *text);     /* SCHEMA_NAME's rule */
+bool schema_agent_id_valid(const char *text);
+bool schema_topic_valid(const char *text);
+
+#endif
