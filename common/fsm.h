@@ -2,7 +2,7 @@
  * A life cycle as a table: states, allowed successors, time spent in each.
  *
  * One function changes the state. It asserts that the table allows the change (an illegal change is our own mistake) and
- * hands one trace record to the caller's hook. Time comes from the caller, so cores can use it.
+ * gives the caller the time spent, for its one trace record. Time comes from the caller, so cores can use it.
  */
 #ifndef BATON_COMMON_FSM_H
 #define BATON_COMMON_FSM_H
@@ -29,9 +29,10 @@ struct fsm {
 
 #define FSM_BIT(state) (UINT32_C(1) << (state))
 
+/* Also asserts that the table is well-formed. */
 void fsm_init(struct fsm *fsm, const struct fsm_table *table, int state, int64_t now_ms);
 bool fsm_allows(const struct fsm *fsm, int state);
-/* Asserts fsm_allows; returns the milliseconds spent in the state that is left. */
+/* Asserts fsm_allows; returns the milliseconds spent in the state that is left, 0 when the clock was set back. */
 int64_t fsm_move(struct fsm *fsm, int state, int64_t now_ms);
 const char *fsm_state_name(const struct fsm_table *table, int state); /* asserts the range */
 

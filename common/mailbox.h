@@ -20,16 +20,19 @@ struct mailbox;
 struct mailbox *mailbox_create(size_t capacity, void (*drop)(void *message));
 void mailbox_destroy(struct mailbox *mailbox); /* NULL is fine; no other thread may still use it */
 
-/* Any thread. False when full or closed: the message still belongs to the caller. */
+/* Any thread. False when full or closed: the message, never NULL, still belongs to the caller. */
 bool mailbox_post(struct mailbox *mailbox, void *message) __attribute__((warn_unused_result));
 
 /*
  * Any thread: takes a place that mailbox_post can not use, so that results of work which the owner itself asked for are
- * never refused (up to capacity further messages). False only when closed.
+ * never refused (up to capacity further messages; more is the owner's mistake and asserted). False only when closed.
  */
 bool mailbox_post_reserved(struct mailbox *mailbox, void *message) __attribute__((warn_unused_result));
 
-/* Owner. Waits until a message is there or `deadline_mono_ms` (clock_mono_ms time) has passed; NULL then. */
+/*
+ * Owner. Waits until a message is there or `deadline_mono_ms` (clock_mono_ms time) has passed; NULL then. A closed
+ * mailbox with nothing queued does not wait, so that draining until NULL ends.
+ */
 void *mailbox_receive(struct mailbox *mailbox, int64_t deadline_mono_ms);
 
 /* Any thread: makes the owner's present or next mailbox_receive return at once (with NULL when nothing is queued). */
