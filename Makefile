@@ -1,0 +1,306 @@
+# baton: one Makefile, GNU make. `make help` lists the targets; CONTRIBUTING.md explains the usual ones.
+#
+# Sources are found by folder, so a new file needs no edit here. Each variant (VARIANT=...) has its own
+# objects under $(BUILD)/obj/<variant>; headers are tracked by the compiler (-MMD).
+#
+#   variant   daemons in        unit tests in          what it is
+#   default   build/            -                      what is installed: optimised, hardened
+#   hooks     build/hooks/      build/test/            the same with -DBATON_TEST_HOOKS
+#   asan      build/asan/       build/asan/test/       AddressSanitizer + UBSan, with hooks
+#   tsan      build/tsan/       -                      ThreadSanitizer, with hooks
+#   cover     build/cover/      build/cover/test/      gcov, with hooks
+
+VERSION := 0.1.0
+
+SHELL := /bin/bash
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+BUILD   ?= build
+VARIANT ?= default
+PREFIX  ?= /usr/local
+DESTDIR ?=
+WERROR  ?= -Werror
+K       ?=
+V       ?=
+Q       := $(if $(V),,@)
+
+CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
+AR      := $(if $(filter default,$(origin AR)),ar,$(AR))
+PKG_CONFIG ?= pkg-config
+
+OBJ     := $(BUILD)/obj/$(VARIANT)
+BIN     := $(if $(filter default,$(VARIANT)),$(BUILD),$(BUILD)/$(VARIANT))
+TESTBIN := $(if $(filter hooks,$(VARIANT)),$(BUILD),$(BUILD)/$(VARIANT))/test
+
+# ---- flags --------------------------------------------------------------------------------------
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+            -Wformat=2 -Wconversion -Wno-sign-conversion $(WERROR)
+HARDENING := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fcf-protection
+SANITIZE_COMMON := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
+
+FLAGS_default := -O2 $(HARDENING)
+FLAGS_hooks   := -O2 $(HARDENING) -DBATON_TEST_HOOKS
+FLAGS_asan    := $(SANITIZE_COMMON) -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+                 -DBATON_TEST_HOOKS
+FLAGS_tsan    := $(SANITIZE_COMMON) -fsanitize=thread -DBATON_TEST_HOOKS
+FLAGS_cover   := -O0 --coverage -DBATON_TEST_HOOKS
+FLAGS_VARIANT := $(FLAGS_$(VARIANT))
+ifeq ($(strip $(FLAGS_VARIANT)),)
+$(error unknown VARIANT '$(VARIANT)': use default, hooks, asan, tsan or cover)
+endif
+
+# Assertions stay on in every variant: NDEBUG is never defined.
+PROJECT_CFLAGS := -std=gnu11 -g -fPIE $(WARNINGS) $(FLAGS_VARIANT)
+PROJECT_CPPFLAGS := -D_GNU_SOURCE -DBATON_VERSION='"$(VERSION)"' -I.
+PROJECT_LDFLAGS := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--as-needed \
+                   $(filter -fsanitize=% --coverage,$(FLAGS_VARIANT))
+
+# pkg-config is asked once and only when something is compiled or linked.
+ask = $(eval $(1) := $$(shell $(PKG_CONFIG) $(2)))$($(1))
+PACKAGES_COORDINATOR := rdkafka libmicrohttpd jansson sqlite3
+PACKAGES_AGENT := rdkafka libmicrohttpd jansson libcurl lmdb libxxhash zlib
+PACKAGES_ALL := $(sort $(PACKAGES_COORDINATOR) $(PACKAGES_AGENT))
+EXTERNAL_CFLAGS = $(call ask,EXTERNAL_CFLAGS,--cflags $(PACKAGES_ALL))
+LIBS_COORDINATOR = $(call ask,LIBS_COORDINATOR,--libs $(PACKAGES_COORDINATOR)) -lm
+LIBS_AGENT = $(call ask,LIBS_AGENT,--libs $(PACKAGES_AGENT)) -lm -ldl
+LIBS_API = $(call ask,LIBS_API,--libs jansson) -lm
+LIBS_CRITERION = $(call ask,LIBS_CRITERION,--libs criterion)
+
+COMPILE = $(CC) $(PROJECT_CPPFLAGS) $(CPPFLAGS) $(PROJECT_CFLAGS) $(EXTERNAL_CFLAGS) $(CFLAGS) -MMD -MP
+LINK = $(CC) $(PROJECT_LDFLAGS) $(LDFLAGS)
+
+# ---- sources ------------------------------------------------------------------------------------
+
+# common/, api/ and the daemons' folders become archives: a binary takes from them only what it calls, so the
+# link of a core's tests shows what the core needs.
+objects = $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(1)))
+
+OBJ_COMMON           := $(call objects,common/*.c common/hash/*.c)
+OBJ_API              := $(call objects,api/*.c)
+OBJ_COORDINATOR_CORE := $(call objects,coordinator/core/*.c)
+OBJ_COORDINATOR      := $(filter-out %/main.o,$(call objects,coordinator/*.c))
+OBJ_AGENT_CORE       := $(call objects,agent/core/*.c)
+OBJ_AGENT            := $(filter-out %/main.o,$(call objects,agent/*.c))
+OBJ_AGENT_LOGIC      := $(call objects,agent/logic*.c)
+
+ARCHIVES := common api coordinator_core coordinator agent_core agent
+archive = $(patsubst %,$(OBJ)/lib%.a,$(1))
+LIB_COMMON := $(call archive,common)
+LIB_CORES := $(call archive,coordinator_core agent_core)
+LIB_COORDINATOR := $(call archive,coordinator coordinator_core api common)
+LIB_AGENT := $(call archive,agent agent_core api common)
+
+DAEMONS := $(if $(wildcard coordinator/main.c),$(BIN)/baton-coordinator) \
+           $(if $(wildcard agent/main.c),$(BIN)/baton-agent)
+
+# An example plugin <name>.c says its version in a line `#define PLUGIN_VERSION "x.y.z"`, which becomes part of the
+# file's name, as the agent's plugin folder wants it.
+PLUGIN_SOURCES := $(wildcard examples/plugin/*.c)
+plugin_version = $(shell sed -n 's/^\#define PLUGIN_VERSION "\([a-z0-9._-]*\)".*/\1/p' $(1))
+plugin_file = $(BUILD)/plugins/$(basename $(notdir $(1)))-$(call plugin_version,$(1)).so
+PLUGINS := $(foreach source,$(PLUGIN_SOURCES),$(call plugin_file,$(source)))
+
+.PHONY: all daemons plugins FORCE
+all: daemons plugins ## build the daemons and the example plugins (default)
+daemons: $(DAEMONS)
+plugins: $(PLUGINS)
+
+# ---- rules --------------------------------------------------------------------------------------
+
+# Rewritten only when the flags, or the list of sources, are no longer what they were.
+update_if_changed = mkdir -p $(@D); printf '%s\n' $(1) | cmp -s - $@ || printf '%s\n' $(1) > $@
+quoted = '$(subst ','\'',$(1))'
+$(OBJ)/flags: FORCE
+	@$(call update_if_changed,$(call quoted,$(CC) $(PROJECT_CPPFLAGS) $(CPPFLAGS) $(PROJECT_CFLAGS) \
+	    $(CFLAGS) $(PROJECT_LDFLAGS) $(LDFLAGS)))
+$(OBJ)/sources: FORCE
+	@$(call update_if_changed,$(sort $(OBJ_COMMON) $(OBJ_API) $(OBJ_COORDINATOR_CORE) $(OBJ_COORDINATOR) \
+	    $(OBJ_AGENT_CORE) $(OBJ_AGENT)))
+
+$(OBJ)/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	@$(if $(V),,echo "  CC      $< [$(VARIANT)]")
+	$(Q)$(COMPILE) -c -o $@ $<
+
+define archive_rule
+$(call archive,$(1)): $$(OBJ_$(2)) $$(OBJ)/sources
+	@rm -f $$@
+	$$(Q)$$(AR) rcs $$@ $$(filter %.o,$$^)
+endef
+upper = $(subst agent,AGENT,$(subst coordinator,COORDINATOR,$(subst core,CORE,$(subst api,API,$(subst common,COMMON,$(1))))))
+$(foreach name,$(ARCHIVES),$(eval $(call archive_rule,$(name),$(call upper,$(name)))))
+
+link_daemon = @mkdir -p $(@D); $(if $(V),,echo "  LINK    $@";) $(LINK) -o $@ $(filter %.o %.a,$^) $(1)
+$(BIN)/baton-coordinator: $(OBJ)/coordinator/main.o $(LIB_COORDINATOR)
+	$(call link_daemon,$(LIBS_COORDINATOR))
+$(BIN)/baton-agent: $(OBJ)/agent/main.o $(LIB_AGENT)
+	$(call link_daemon,$(LIBS_AGENT))
+
+define plugin_rule
+$(call plugin_file,$(1)): $(1) $$(OBJ)/flags
+	@test -n '$(call plugin_version,$(1))' || \
+	    { echo '$(1): no line #define PLUGIN_VERSION "x.y.z"' >&2; exit 1; }
+	@mkdir -p $$(@D) $(OBJ)/$(dir $(1))
+	@$$(if $$(V),,echo "  PLUGIN  $$@")
+	$$(Q)$$(COMPILE) -MF $(OBJ)/$(1:.c=.d) -MT $$@ -fPIC -fno-PIE -shared $$(LDFLAGS) -o $$@ $$<
+-include $(OBJ)/$(1:.c=.d)
+endef
+$(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
+
+# ---- unit tests and simulator -------------------------------------------------------------------
+
+# One binary per folder of tests/unit that holds a test_*.c: tests/unit/agent/core -> unit-agent-core. The tests
+# of common/hash are part of unit-common.
+UNIT_FOLDERS := $(filter-out common/hash,$(sort $(patsubst tests/unit/%/,%,$(dir $(wildcard \
+    tests/unit/*/test_*.c tests/unit/*/*/test_*.c)))) $(if $(wildcard tests/unit/common/hash/test_*.c),common))
+UNIT_FOLDERS := $(sort $(UNIT_FOLDERS))
+unit_binary = $(TESTBIN)/unit-$(subst /,-,$(1))
+UNIT_BINARIES := $(foreach folder,$(UNIT_FOLDERS),$(call unit_binary,$(folder)))
+
+# What each test binary is linked with. The cores' have no library but the C library and Criterion on their line:
+# a core that does I/O through one of ours, or an API module that needs jansson, does not link.
+UNIT_LINK_common := $(LIB_COMMON)
+UNIT_LINK_api := $(call archive,api common)
+UNIT_LINK_coordinator := $(LIB_COORDINATOR)
+UNIT_LINK_coordinator/core := $(call archive,coordinator_core api common)
+UNIT_LINK_agent := $(LIB_AGENT)
+UNIT_LINK_agent/core := $(call archive,agent_core api common)
+UNIT_LINK_agent/logic := $(OBJ_AGENT_LOGIC) $(call archive,api common)
+UNIT_LIBS_api = $(LIBS_API)
+UNIT_LIBS_coordinator = $(LIBS_COORDINATOR)
+UNIT_LIBS_agent = $(LIBS_AGENT)
+UNIT_LIBS_agent/logic = $(LIBS_API) -ldl
+
+define unit_rule
+$(call unit_binary,$(1)): $(call objects,tests/unit/$(1)/*.c $(if $(filter common,$(1)),tests/unit/common/hash/*.c)) \
+        $(UNIT_LINK_$(1))
+	@mkdir -p $$(@D)
+	@$$(if $$(V),,echo "  LINK    $$@")
+	$$(Q)$$(LINK) -o $$@ $$(filter %.o,$$^) -Wl,--start-group $$(filter %.a,$$^) -Wl,--end-group \
+	    $$(UNIT_LIBS_$(1)) $$(LIBS_CRITERION)
+endef
+$(foreach folder,$(UNIT_FOLDERS),$(eval $(call unit_rule,$(folder))))
+
+# The simulator: both cores unchanged over a model of Kafka; no library but the C library.
+SIM := $(if $(wildcard tests/sim/*.c),$(TESTBIN)/sim)
+$(TESTBIN)/sim: $(call objects,tests/sim/*.c) $(LIB_CORES) $(call archive,api common)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo "  LINK    $@")
+	$(Q)$(LINK) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lm
+
+.PHONY: test-binaries run-unit run-sim
+test-binaries: $(UNIT_BINARIES) $(SIM)
+run-unit: $(UNIT_BINARIES)
+	@scripts/run-unit.sh $(if $(SUITE),$(SUITE),unit) $(UNIT_BINARIES)
+run-sim: $(SIM)
+	@$(if $(SIM),scripts/run-sim.sh $(SIM) $(SIM_ARGS),:)
+
+# `make unit-agent-core` builds and runs one unit test binary; T=pattern narrows it (Criterion's --filter).
+unit-%:
+	@$(MAKE) VARIANT=hooks $(BUILD)/test/$@
+	@$(BUILD)/test/$@ $(if $(T),--filter '$(T)') --verbose=0
+
+# ---- what people call ---------------------------------------------------------------------------
+
+.PHONY: setup demo test check system soak bench asan tsan format format-check tidy cover lint kafka-up kafka-down \
+    install clean help hooks
+
+setup: ## install what this machine lacks to build, demonstrate and test
+	@scripts/setup.sh build test
+
+# Set-up comes before the build even under -j, so it is a line of the recipe and not a prerequisite.
+demo: ## show baton at work on a real broker (DEMO_KAFKA=host:port uses yours)
+	@scripts/setup.sh build test
+	@$(MAKE) all
+	@scripts/demo.sh
+
+test: ## set up, then everything: build, lint, check, asan, system
+	@scripts/test.sh
+
+check: ## unit tests and the simulator (no broker)
+	@scripts/setup.sh build
+	@$(MAKE) VARIANT=hooks test-binaries
+	@status=0; $(MAKE) VARIANT=hooks run-unit || status=1; $(MAKE) VARIANT=hooks run-sim || status=1; exit $$status
+
+hooks: ## build the daemons with test hooks, as the system tests use them
+	@$(MAKE) VARIANT=hooks daemons
+
+system: ## tests on a real broker; K=word runs those whose names hold the word
+	@scripts/setup.sh build test
+	@$(MAKE) all hooks
+	@scripts/run-system.sh system $(call quoted,$(K))
+
+soak: ## the long matrices; writes build/soak/summary.json; K=word as above
+	@scripts/setup.sh build test
+	@$(MAKE) all hooks
+	@scripts/run-system.sh soak $(call quoted,$(K))
+
+bench: ## throughput ratios on this machine
+	@scripts/setup.sh build test
+	@$(MAKE) all
+	@scripts/run-bench.sh $(call quoted,$(K))
+
+asan: ## unit tests and simulator under AddressSanitizer and UBSan
+	@scripts/setup.sh build
+	@$(MAKE) VARIANT=asan test-binaries daemons
+	@status=0; $(MAKE) VARIANT=asan SUITE=asan run-unit || status=1; $(MAKE) VARIANT=asan run-sim || status=1; \
+	    exit $$status
+
+tsan: ## the daemons under ThreadSanitizer in a smoke run on a real broker
+	@scripts/setup.sh build test
+	@$(MAKE) VARIANT=tsan daemons
+	@BATON_BUILD=$(BUILD)/tsan scripts/run-system.sh tsan process
+
+lint: ## include direction, purity of the cores, source rules, scripts
+	@scripts/lint.sh
+
+# Pinned to the major version that formatted the tree: others lay it out differently.
+CLANG_FORMAT ?= clang-format-14
+CLANG_TIDY ?= clang-tidy-14
+C_FILES = $(shell git ls-files --cached --others --exclude-standard -- '*.c' '*.h')
+
+format: ## lay out all C files with clang-format
+	@scripts/setup.sh format
+	@$(CLANG_FORMAT) -i $(C_FILES)
+
+format-check: ## fail when a C file is not laid out so
+	@scripts/setup.sh format
+	@$(CLANG_FORMAT) --dry-run -Werror $(C_FILES)
+
+tidy: ## clang-tidy over all C files
+	@scripts/setup.sh build tidy
+	@$(CLANG_TIDY) --quiet $(filter %.c,$(C_FILES)) -- $(PROJECT_CPPFLAGS) -std=gnu11 -DBATON_TEST_HOOKS
+
+cover: ## line coverage of the unit tests, in build/cover/index.html
+	@scripts/setup.sh build cover
+	@$(MAKE) VARIANT=cover test-binaries
+	@$(MAKE) VARIANT=cover SUITE=cover run-unit run-sim
+	@gcovr --root . --exclude tests/ --object-directory $(BUILD)/obj/cover --html-details $(BUILD)/cover/index.html \
+	    --print-summary
+
+kafka-up: ## start a one-node Kafka on loopback and print its address
+	@scripts/setup.sh kafka
+	@scripts/kafka.sh up
+
+kafka-down: ## end it (its data stay in build/kafka)
+	@scripts/kafka.sh down
+
+install: all ## install below $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/baton $(DESTDIR)$(PREFIX)/lib/baton/plugins
+	$(if $(DAEMONS),install -m 755 $(DAEMONS) $(DESTDIR)$(PREFIX)/bin)
+	install -m 644 api/processor.h $(DESTDIR)$(PREFIX)/include/baton/processor.h
+
+clean: ## remove build/ (ends the broker of kafka-up first)
+	@scripts/kafka.sh down >/dev/null 2>&1 || true
+	rm -rf $(BUILD)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r name text; do \
+	    printf '  %-14s%s\n' "$$name" "$$text"; done
+
+# Headers that each object was built from, as the compiler wrote them down.
+-include $(shell find $(OBJ) -name '*.d' 2>/dev/null)

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Runs Criterion test binaries one after another and adds up what they report.
+#
+# usage: run-unit.sh SUITE BINARY...
+#
+# Never stops at the first failure. The sum goes to build/results/SUITE, where test.sh reads it. A binary that reports
+# nothing (it crashed before its first test, or holds no test) counts as one failure.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. scripts/results.sh
+
+suite=$1
+shift
+export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
+export LSAN_OPTIONS="suppressions=scripts/lsan.supp:print_suppressions=0:${LSAN_OPTIONS:-}"
+
+passed=0
+failed=0
+for binary in "$@"; do
+    log=$(mktemp)
+    "$binary" --timeout 120 --color=never >"$log" 2>&1
+    status=$?
+    line=$(grep -o 'Tested: [0-9]* | Passing: [0-9]* | Failing: [0-9]* | Crashing: [0-9]*' "$log" | tail -1)
+    read -r tested ok bad <<<"$(awk '{ print $2 + 0, $5 + 0, $8 + $11 }' <<<"$line")"
+    if [ "$status" -ne 0 ] && [ "${bad:-0}" -eq 0 ]; then
+        bad=1
+    elif [ "${tested:-0}" -eq 0 ]; then
+        echo "$binary: ran no test" >>"$log"
+        bad=1
+    fi
+    printf '  %-24s %4d passed, %d failed\n' "$(basename "$binary")" "${ok:-0}" "$bad"
+    [ "$bad" -eq 0 ] || sed 's/^/    /' "$log"
+    rm -f "$log"
+    passed=$((passed + ${ok:-0}))
+    failed=$((failed + bad))
+done
+
+result_write "$suite" "$passed" "$failed"
+[ "$failed" -eq 0 ]
