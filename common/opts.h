@@ -25,8 +25,8 @@
 enum opts_type {
     OPTS_STRING, /* char *, never NULL after opts_parse; min..max is its length in bytes */
     OPTS_INT,    /* int64_t */
-    OPTS_DURATION, /* int64_t milliseconds; text is a number with ms, s, m, h or d ("30s") */
-    OPTS_BYTES,  /* int64_t; text is a number, optionally with KiB, MiB or GiB */
+    OPTS_DURATION, /* int64_t milliseconds; text is a whole number with ms, s, m, h or d ("30s") */
+    OPTS_BYTES,  /* int64_t; text is a whole number, optionally with KiB, MiB or GiB */
     OPTS_BOOL,   /* bool; "true" or "false" */
     OPTS_CHOICE  /* int, index into `choices` */
 };
@@ -51,7 +51,9 @@ enum opts_outcome { OPTS_RUN, OPTS_EXIT /* help, version or a listing was printe
 
 /*
  * Fills `ret_options` (caller's struct, zeroed before) and `ret_kafka`. `program` and `version` are for --help and
- * --version, which go to `out`. On failure everything set so far is freed.
+ * --version, which go to `out`. On failure everything set so far is freed; opts_finish is fine after any outcome. A
+ * kafka.* property of the command line takes the file's out of the list and comes after all of the file's, since
+ * librdkafka has aliases of which the last one set wins. At most 1000 of them.
  */
 enum err_code opts_parse(const struct opts_entry *table, size_t count, const char *program, const char *version, int argc,
                          char **argv, FILE *out, void *ret_options, struct opts_kafka *ret_kafka,
