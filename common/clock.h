@@ -1,6 +1,6 @@
 /*
- * Time for the shells. Monotonic time for durations and deadlines, wall time only for people and for record timestamps.
- * The cores never call these: time comes to them inside events.
+ * Time for the shells. Monotonic time for durations and deadlines, wall time only for people and
+ * for record timestamps. The cores never call these: time comes to them inside events.
  */
 #ifndef BATON_COMMON_CLOCK_H
 #define BATON_COMMON_CLOCK_H

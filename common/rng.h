@@ -1,6 +1,7 @@
 /*
- * Randomness. rng_bytes is for identities (UUIDs) and comes from getrandom(2). struct rng is a small seeded generator
- * (xoshiro256**) for jitter and for the simulator, where the same seed must give the same run. Never for secrets.
+ * Randomness. rng_bytes is for identities (UUIDs) and comes from getrandom(2). struct rng is a
+ * small seeded generator (xoshiro256**) for jitter and for the simulator, where the same seed must
+ * give the same run. Never for secrets.
  */
 #ifndef BATON_COMMON_RNG_H
 #define BATON_COMMON_RNG_H
@@ -8,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct rng { uint64_t s[4]; };
+struct rng {
+    uint64_t s[4];
+};
 
 void rng_init(struct rng *rng, uint64_t seed);
 uint64_t rng_next(struct rng *rng);

@@ -1,4 +1,5 @@
-/* A growing byte buffer that is always NUL-terminated. Owned by one thread; zero-initialised is empty and valid. */
+/* A growing byte buffer that is always NUL-terminated. Owned by one thread; zero-initialised is
+ * empty and valid. */
 #ifndef BATON_COMMON_STRBUF_H
 #define BATON_COMMON_STRBUF_H
 
@@ -12,10 +13,12 @@ struct strbuf {
 
 void strbuf_add(struct strbuf *buf, const void *data, size_t bytes);
 void strbuf_puts(struct strbuf *buf, const char *text);
-void strbuf_printf(struct strbuf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void strbuf_clear(struct strbuf *buf); /* keeps the memory */
+void strbuf_printf(struct strbuf *buf, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void strbuf_clear(struct strbuf *buf);             /* keeps the memory */
 const char *strbuf_text(const struct strbuf *buf); /* never NULL */
-char *strbuf_take(struct strbuf *buf); /* hands the text to the caller (free()); buf is empty again */
+char *
+strbuf_take(struct strbuf *buf); /* hands the text to the caller (free()); buf is empty again */
 void strbuf_finish(struct strbuf *buf);
 
 #endif

@@ -1,4 +1,5 @@
-/* CRC-32 (IEEE 802.3, as zlib's crc32), which librdkafka's default `consistent_random` partitioner uses. Pure. */
+/* CRC-32 (IEEE 802.3, as zlib's crc32), which librdkafka's default `consistent_random` partitioner
+ * uses. Pure. */
 #ifndef BATON_COMMON_HASH_CRC32_H
 #define BATON_COMMON_HASH_CRC32_H
 
