@@ -1,0 +1,53 @@
+#include "api/stamp.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+void stamp_format(const struct stamp *stamp, char ret_text[STAMP_TEXT_BYTES])
+{
+    int length = snprintf(ret_text, STAMP_TEXT_BYTES, "b1 %s %u %llu", stamp->incarnation,
+                          stamp->processor, (unsigned long long)stamp->epoch);
+
+    assert(length > 0 && length < STAMP_TEXT_BYTES);
+}
+
+/* Decimal digits without sign or leading zeros, ended by `end`; NULL when it is not that. */
+static const char *parse_number(const char *text, char end, uint64_t max, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    const char *p = text;
+
+    for (; *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+
+        if (number > (max - digit) / 10)
+            return NULL;
+        number = number * 10 + digit;
+    }
+    if (p == text || *p != end || (*text == '0' && p != text + 1))
+        return NULL;
+    *ret_number = number;
+    return p;
+}
+
+bool stamp_parse(const char *text, struct stamp *ret_stamp)
+{
+    struct stamp stamp = {0};
+    uint64_t processor, epoch;
+    const char *p;
+
+    if (text == NULL || strncmp(text, "b1 ", 3) != 0)
+        return false;
+    text += 3;
+    if (strlen(text) <= API_UUID_BYTES || text[API_UUID_BYTES] != ' ')
+        return false;
+    memcpy(stamp.incarnation, text, API_UUID_BYTES);
+    p = parse_number(text + API_UUID_BYTES + 1, ' ', UINT32_MAX, &processor);
+    if (p == NULL || parse_number(p + 1, '\0', UINT64_MAX, &epoch) == NULL)
+        return false;
+    stamp.processor = (uint32_t)processor;
+    stamp.epoch = epoch;
+    *ret_stamp = stamp;
+    return true;
+}

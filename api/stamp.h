@@ -1,0 +1,27 @@
+/*
+ * The stamp: metadata of every committed offset, "b1 <job incarnation> <processor> <epoch>" (D3.1). By it an activation sees
+ * whether someone newer owns the partition, and tells our own offsets from those of an operator's tool or another consumer.
+ * Pure; any thread.
+ */
+#ifndef BATON_API_STAMP_H
+#define BATON_API_STAMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/types.h"
+
+#define STAMP_TEXT_BYTES 96
+
+struct stamp {
+    char incarnation[API_UUID_BYTES + 1];
+    uint32_t processor;
+    uint64_t epoch; /* 0: start offsets, committed by the coordinator */
+};
+
+void stamp_format(const struct stamp *stamp, char ret_text[STAMP_TEXT_BYTES]);
+
+/* False when `text` (NULL and "" too) is not a stamp of this form: the offset is foreign. */
+bool stamp_parse(const char *text, struct stamp *ret_stamp);
+
+#endif
