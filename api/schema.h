@@ -30,7 +30,7 @@ enum schema_kind {
     SCHEMA_DOUBLE,    /* double, finite */
     SCHEMA_ENUM,      /* int-sized enum; `names` in the order of the enumerators, NULL-terminated */
     SCHEMA_VERSION,   /* struct document_version, "3.17" */
-    SCHEMA_OBJECT,    /* embedded struct described by `type` */
+    SCHEMA_OBJECT,    /* embedded struct described by `type`; always required */
     SCHEMA_LIST       /* struct {T *items; size_t count} with elements of `element`; min..max is the count */
 };
 
@@ -46,6 +46,7 @@ struct schema_field {
     const char *const *names;
     const struct schema_type *type; /* SCHEMA_OBJECT; SCHEMA_LIST of objects */
     enum schema_kind element;       /* SCHEMA_LIST: OBJECT, STRING, TOPIC or UINT32 */
+    int64_t element_max;            /* SCHEMA_LIST of STRING: most bytes of one; of UINT32: highest value */
     int64_t fallback;               /* number, bool or enum when absent */
     const char *fallback_text;      /* string kinds when absent; NULL: NULL */
     const char *help;               /* one sentence for docs and errors: unit, default, meaning */
@@ -63,7 +64,10 @@ extern const struct schema_type schema_job_spec, schema_agent_registration, sche
     schema_map_key_view, schema_problem_view, schema_agent_view, schema_operation_view, schema_event_view, schema_job_page,
     schema_processor_page, schema_problem_page, schema_agent_page, schema_operation_page, schema_event_page,
     schema_version_view, schema_problem_body, schema_document_job, schema_document_task, schema_task_report,
-    schema_input_offset, schema_kept_state, schema_tag, schema_follow;
+    schema_input_offset, schema_kept_state, schema_tag, schema_follow, schema_job_logic, schema_partition_progress,
+    schema_task_problem, schema_partition_view, schema_map_partition, schema_field_error;
+
+const struct schema_type *schema_type_at(size_t index); /* every type once; NULL past the end */
 
 void schema_default(const struct schema_type *type, void *value); /* value's memory is set, not freed */
 void schema_copy(const struct schema_type *type, void *ret_copy, const void *value); /* deep */
@@ -73,13 +77,27 @@ void schema_free(const struct schema_type *type, void *value); /* what it owns, 
 /* The first immutable field of job_spec that differs, or NULL. */
 const struct schema_field *schema_immutable_change(const struct schema_type *type, const void *before, const void *after);
 
-const char *schema_enum_name(const char *const *names, int value);
+/* JSON null is a value of the field: KNOWABLE, TIME, and a text kind that is not required and has no fallback. */
+bool schema_nullable(const struct schema_field *field);
+
+/* A list of any element type, as its memory is; `value` is the struct that holds the field. */
+struct schema_list {
+    void *items;
+    size_t count;
+};
+size_t schema_element_bytes(const struct schema_field *field);
+struct schema_list schema_list_get(const struct schema_field *field, const void *value);
+void schema_list_set(const struct schema_field *field, void *value, struct schema_list list);
+
+const char *schema_enum_name(const char *const *names, int value); /* asserts the range */
+bool schema_enum_parse(const char *const *names, const char *text, int *ret_value);
 extern const char *const schema_names_task_role[], *const schema_names_task_state[], *const schema_names_job_state[],
     *const schema_names_operation_state[], *const schema_names_agent_state[], *const schema_names_partitioner[],
-    *const schema_names_effective_partitioner[];
+    *const schema_names_effective_partitioner[], *const schema_names_problem_severity[];
 
 bool schema_name_valid(const char *text);     /* SCHEMA_NAME's rule */
 bool schema_agent_id_valid(const char *text);
 bool schema_topic_valid(const char *text);
+bool schema_uuid_valid(const char *text); /* lower case */
 
 #endif

@@ -1,0 +1,219 @@
+/* The tables of what agents and coordinator exchange (D6). */
+#include "api/schema_fields.h"
+
+const char *const schema_names_task_role[] = {"learner", "standby", "active", NULL};
+const char *const schema_names_task_state[] = {"opening",   "seeding", "learning",  "caught_up",
+                                               "replaying", "active",  "releasing", "closed",
+                                               "fenced",    "failed",  NULL};
+const char *const schema_names_effective_partitioner[] = {"undetermined", "murmur2", "crc32",
+                                                          "opaque", NULL};
+
+/* Every list of partitions of all inputs. */
+#define INPUT_OFFSETS_MAX (API_INPUTS_MAX * API_PARTITIONS_MAX)
+
+static const struct schema_field tag_fields[] = {
+    FIELD_STRING(tag, name, 1, 63, .required = true, .help = "What the tag is about, like zone."),
+    FIELD_STRING(tag, value, 0, 255, .required = true, .help = "Its value for this agent."),
+};
+SCHEMA_TYPE(tag);
+
+static const struct schema_field input_offset_fields[] = {
+    FIELD_UINT32(input_offset, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the topic in the job's inputs."),
+    FIELD_UINT32(input_offset, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_KNOWABLE(input_offset, offset, .required = true, .help = "Next offset to read."),
+};
+SCHEMA_TYPE(input_offset);
+
+static const struct schema_field kept_state_fields[] = {
+    FIELD_NAME(kept_state, job, .required = true, .help = "Job that the state belongs to."),
+    FIELD_UUID(kept_state, job_incarnation, .required = true, .help = "Incarnation of that job."),
+    FIELD_UINT32(kept_state, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_OBJECTS(kept_state, learned, input_offset, INPUT_OFFSETS_MAX,
+                  .help = "Next offset to apply to the state, per topic and partition (T2)."),
+};
+SCHEMA_TYPE(kept_state);
+
+static const struct schema_field agent_registration_fields[] = {
+    FIELD_AGENT_ID(agent_registration, agent_id, .required = true,
+                   .help = "Name of the agent, unique in the cluster."),
+    FIELD_UUID(agent_registration, incarnation, .required = true,
+               .help = "UUID of this start of the agent."),
+    FIELD_UINT32(agent_registration, protocol, 1, UINT32_MAX, .required = true,
+                 .help = "Highest protocol version that the agent speaks."),
+    FIELD_UINT32(agent_registration, protocol_minimum, 1, UINT32_MAX, .required = true,
+                 .help = "Lowest protocol version that the agent speaks."),
+    FIELD_STRING(agent_registration, version, 1, 64, .required = true,
+                 .help = "Version of the agent's software, for people."),
+    FIELD_STRING(agent_registration, address, 1, 255,
+                 .help = "URL of the agent's own endpoint, or null."),
+    FIELD_UINT32(agent_registration, capacity, 1, API_TASKS_MAX, .required = true,
+                 .help = "Most tasks that the agent takes."),
+    FIELD_OBJECTS(agent_registration, tags, tag, API_TAGS_MAX,
+                  .help = "Properties of the host, like its zone."),
+    FIELD_OBJECTS(agent_registration, kept, kept_state, API_TASKS_MAX,
+                  .help = "State that the agent has on its disk."),
+};
+SCHEMA_TYPE(agent_registration);
+
+static const struct schema_field agent_welcome_fields[] = {
+    FIELD_UUID(agent_welcome, cluster, .required = true, .help = "UUID of the cluster."),
+    FIELD_UINT32(agent_welcome, protocol, 1, UINT32_MAX, .required = true,
+                 .help = "Protocol version that the two will speak."),
+    FIELD_DURATION(agent_welcome, agent_timeout_ms, "agent_timeout", 0, SCHEMA_DAY_MS,
+                   .required = true,
+                   .help = "An agent that was not heard of for this long is called lost."),
+    FIELD_DURATION(agent_welcome, report_interval_ms, "report_interval", 0, SCHEMA_HOUR_MS,
+                   .required = true, .help = "Time between two reports when nothing changes."),
+    FIELD_DURATION(agent_welcome, poll_wait_ms, "poll_wait", 0, SCHEMA_HOUR_MS, .required = true,
+                   .help = "How long a poll for the assignment may wait."),
+};
+SCHEMA_TYPE(agent_welcome);
+
+static const struct schema_field document_job_fields[] = {
+    FIELD_NAME(document_job, name, .required = true, .help = "Name of the job."),
+    FIELD_UUID(document_job, incarnation, .required = true,
+               .help = "UUID that the job got at its creation."),
+    FIELD_OBJECT(document_job, spec, job_spec, .help = "The job's specification."),
+    FIELD_UINT32(document_job, partitions_initial, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Initial number of partitions (N0)."),
+    FIELD_UINT32(document_job, partitions, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Number of partitions now (N)."),
+    FIELD_UINT32(document_job, processors_initial, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Initial number of processors (M0)."),
+    FIELD_UINT32(document_job, processors, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Number of processors now (M)."),
+    FIELD_ENUM(document_job, partitioner, schema_names_effective_partitioner, .required = true,
+               .help = "How producers were found to spread keys over partitions."),
+    FIELD_BOOL(document_job, paused, .required = true, .help = "Whether the job is paused."),
+    FIELD_OBJECTS(document_job, origins, input_offset, INPUT_OFFSETS_MAX, .required = true,
+                  .help = "First offset that is part of the state, of every input partition (T0)."),
+};
+SCHEMA_TYPE(document_job);
+
+static const struct schema_field document_task_fields[] = {
+    FIELD_NAME(document_task, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(document_task, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_ENUM(document_task, role, schema_names_task_role, .required = true,
+               .help = "What the agent shall be for this processor."),
+    FIELD_UINT64(document_task, epoch, .required = true,
+                 .help = "Epoch of the activation; 0 for learners and standbys."),
+    FIELD_UINT64(document_task, handoff, .required = true,
+                 .help = "Number of the hand-over that this is part of; 0: none."),
+    FIELD_UINTS(document_task, owned, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
+                .help = "Partitions to consume with output (S1), ascending."),
+    FIELD_UINTS(document_task, read, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
+                .help = "Partitions that the state comes from (S2), ascending, all of S1 among "
+                        "them."),
+};
+SCHEMA_TYPE(document_task);
+
+static const struct schema_field agent_document_fields[] = {
+    FIELD_VERSION(agent_document, version, .required = true,
+                  .help = "Version of this document; a lower one than last seen is ignored."),
+    FIELD_OBJECTS(agent_document, jobs, document_job, API_JOBS_MAX, .required = true,
+                  .help = "The jobs that the tasks belong to."),
+    FIELD_OBJECTS(agent_document, tasks, document_task, API_TASKS_MAX, .required = true,
+                  .help = "All tasks that the agent shall have, and no others."),
+};
+SCHEMA_TYPE(agent_document);
+
+static const struct schema_field partition_progress_fields[] = {
+    FIELD_UINT32(partition_progress, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the topic in the job's inputs."),
+    FIELD_UINT32(partition_progress, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_KNOWABLE(partition_progress, t0, .required = true,
+                   .help = "First offset that is part of the job's state."),
+    FIELD_KNOWABLE(partition_progress, t1, .required = true,
+                   .help = "Next offset to consume, as committed."),
+    FIELD_KNOWABLE(partition_progress, t2, .required = true,
+                   .help = "Next offset to apply to this task's state."),
+    FIELD_KNOWABLE(partition_progress, log_start, .required = true,
+                   .help = "First offset that is still in the log."),
+    FIELD_KNOWABLE(partition_progress, stable_end, .required = true,
+                   .help = "Last stable offset: how far read_committed readers get."),
+    FIELD_KNOWABLE(partition_progress, end, .required = true,
+                   .help = "High watermark; above stable_end a transaction is open."),
+};
+SCHEMA_TYPE(partition_progress);
+
+static const struct schema_field task_problem_fields[] = {
+    FIELD_NAME(task_problem, code, .required = true, .help = "Code of a named problem."),
+    FIELD_STRING(task_problem, detail, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What happened, for a person."),
+    FIELD_TIME(task_problem, since_at, .required = true, .help = "Since when."),
+};
+SCHEMA_TYPE(task_problem);
+
+static const struct schema_field task_report_fields[] = {
+    FIELD_NAME(task_report, job, .required = true, .help = "Name of the job."),
+    FIELD_UUID(task_report, job_incarnation, .required = true, .help = "Incarnation of the job."),
+    FIELD_UINT32(task_report, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_ENUM(task_report, role, schema_names_task_role, .required = true,
+               .help = "Role in which the task runs."),
+    FIELD_ENUM(task_report, state, schema_names_task_state, .required = true,
+               .help = "State of the task."),
+    FIELD_UINT64(task_report, epoch, .required = true, .help = "Epoch that the task works under."),
+    FIELD_UINT64(task_report, handoff, .required = true,
+                 .help = "Hand-over that the document named; 0: none."),
+    FIELD_UINTS(task_report, consuming, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1,
+                .required = true,
+                .help = "Partitions that the task consumes with output at this moment."),
+    FIELD_OBJECTS(task_report, progress, partition_progress, INPUT_OFFSETS_MAX, .required = true,
+                  .help = "Offsets of the partitions of S2."),
+    FIELD_UINT64(task_report, records, .required = true,
+                 .help = "Records applied with output since the task's start."),
+    FIELD_UINT64(task_report, outputs, .required = true,
+                 .help = "Records written to the output topic since the task's start."),
+    FIELD_UINT64(task_report, replayed, .required = true,
+                 .help = "Records applied without output since the task's start."),
+    FIELD_UINT64(task_report, skipped_null_key, .required = true,
+                 .help = "Records skipped because they have no key."),
+    FIELD_UINT64(task_report, skipped_error, .required = true,
+                 .help = "Records skipped because the logic returned an error."),
+    FIELD_UINT64(task_report, dead_lettered, .required = true,
+                 .help = "Records written to the dead letter topic."),
+    FIELD_UINT64(task_report, commits, .required = true, .help = "Commits that succeeded."),
+    FIELD_UINT64(task_report, aborts, .required = true, .help = "Transactions given up."),
+    FIELD_DOUBLE(task_report, records_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records applied with output per second, over the last seconds."),
+    FIELD_DOUBLE(task_report, replayed_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records applied without output per second, over the last seconds."),
+    FIELD_UINT64(task_report, state_rows, .required = true, .help = "Rows in the state."),
+    FIELD_UINT64(task_report, state_bytes, .required = true, .help = "Bytes of the state on disk."),
+    FIELD_OBJECTS(task_report, problems, task_problem, 64, .required = true,
+                  .help = "What is wrong with the task."),
+};
+SCHEMA_TYPE(task_report);
+
+static const struct schema_field agent_report_fields[] = {
+    FIELD_UUID(agent_report, incarnation, .required = true,
+               .help = "UUID of this start of the agent."),
+    FIELD_VERSION(agent_report, version, .required = true,
+                  .help = "Version of the document that the agent works by; \"0.0\": none yet."),
+    FIELD_BOOL(agent_report, stopping, .required = true,
+               .help = "The agent is on its way out and has committed everything."),
+    FIELD_OBJECTS(agent_report, tasks, task_report, API_TASKS_MAX, .required = true,
+                  .help = "The tasks that there are."),
+};
+SCHEMA_TYPE(agent_report);
+
+static const struct schema_field follow_fields[] = {
+    FIELD_NAME(follow, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(follow, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_OBJECTS(follow, committed, input_offset, INPUT_OFFSETS_MAX, .required = true,
+                  .help = "Committed offsets (T1) of one commit of the owner."),
+};
+SCHEMA_TYPE(follow);
+
+static const struct schema_field report_answer_fields[] = {
+    FIELD_OBJECTS(report_answer, follow, follow, API_TASKS_MAX, .required = true,
+                  .help = "How far the agent's learners may apply records."),
+};
+SCHEMA_TYPE(report_answer);

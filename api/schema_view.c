@@ -1,0 +1,356 @@
+/* The tables of what people and tools read, and the list of all types. */
+#include "api/schema_fields.h"
+
+const char *const schema_names_job_state[] = {"creating", "running", "deleting", "failed", NULL};
+const char *const schema_names_operation_state[] = {"pending", "running",   "succeeded",
+                                                    "failed",  "cancelled", NULL};
+const char *const schema_names_agent_state[] = {"alive", "stopped", "lost", NULL};
+const char *const schema_names_problem_severity[] = {"warning", "critical", NULL};
+
+#define ITEMS_MAX            10000 /* of one page; what a request may ask for is less */
+#define INPUT_PARTITIONS_MAX (API_INPUTS_MAX * API_PARTITIONS_MAX)
+
+static const struct schema_field job_view_fields[] = {
+    FIELD_NAME(job_view, name, .required = true, .help = "Name of the job."),
+    FIELD_UUID(job_view, incarnation, .required = true,
+               .help = "UUID that the job got at its creation; a new job of the same name has "
+                       "another one."),
+    FIELD_ENUM(job_view, state, schema_names_job_state, .required = true,
+               .help = "Where the job is in its life."),
+    FIELD_UINT64(job_view, generation, .required = true,
+                 .help = "Rises with every change of the spec; the ETag is made of it."),
+    FIELD_TIME(job_view, created_at, .required = true, .help = "When the job was created."),
+    FIELD_OBJECT(job_view, spec, job_spec, .help = "The specification, defaults filled in."),
+    FIELD_STRING(job_view, operation, 1, 64,
+                 .help = "Id of the operation that creates or deletes the job, or null."),
+    FIELD_STRINGS(job_view, warnings, 64, API_TEXT_BYTES_MAX, .required = true,
+                  .help = "What was noticed at creation and may hurt later."),
+};
+SCHEMA_TYPE(job_view);
+
+static const struct schema_field job_status_fields[] = {
+    FIELD_NAME(job_status, name, .required = true, .help = "Name of the job."),
+    FIELD_ENUM(job_status, state, schema_names_job_state, .required = true,
+               .help = "Where the job is in its life."),
+    FIELD_UINT32(job_status, partitions_initial, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Initial number of partitions (N0)."),
+    FIELD_UINT32(job_status, partitions, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Number of partitions now (N)."),
+    FIELD_UINT32(job_status, processors_initial, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Initial number of processors (M0)."),
+    FIELD_UINT32(job_status, processors, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Number of processors now (M)."),
+    FIELD_UINT32(job_status, processors_active, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that process records."),
+    FIELD_UINT32(job_status, processors_replaying, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that rebuild their state before they go on."),
+    FIELD_UINT32(job_status, processors_unassigned, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that no agent has."),
+    FIELD_UINT32(job_status, processors_failed, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that stopped because of a problem."),
+    FIELD_UINT32(job_status, agents, 0, API_AGENTS_MAX, .required = true,
+                 .help = "Agents that hold a task of the job."),
+    FIELD_UINT32(job_status, handoffs_running, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Hand-overs under way."),
+    FIELD_KNOWABLE(job_status, lag_records, .required = true,
+                   .help = "Records not yet processed, of all partitions; null while that of any "
+                           "partition is unknown."),
+    FIELD_KNOWABLE(job_status, lag_records_max, .required = true,
+                   .help = "Records not yet processed of the partition that has most."),
+    FIELD_KNOWABLE(job_status, replay_records, .required = true,
+                   .help = "Records still to be replayed into state."),
+    FIELD_DOUBLE(job_status, records_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records processed per second."),
+    FIELD_DOUBLE(job_status, replayed_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records replayed per second."),
+    FIELD_UINT64(job_status, state_rows, .required = true, .help = "Rows in the state."),
+    FIELD_UINT64(job_status, state_bytes, .required = true, .help = "Bytes of the state on disk."),
+    FIELD_UINT32(job_status, problems, 0, UINT32_MAX, .required = true,
+                 .help = "Number of problems, see /problems."),
+    FIELD_TIME(job_status, observed_at, .required = true,
+               .help = "Time of the oldest report that this sums up; null when there is none."),
+};
+SCHEMA_TYPE(job_status);
+
+static const struct schema_field partition_view_fields[] = {
+    FIELD_TOPIC(partition_view, topic, .required = true, .help = "Name of the input topic."),
+    FIELD_UINT32(partition_view, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_BOOL(partition_view, owned, .required = true,
+               .help = "Whether the processor consumes it with output (it is in S1)."),
+    FIELD_KNOWABLE(partition_view, t0, .required = true,
+                   .help = "First offset that is part of the job's state."),
+    FIELD_KNOWABLE(partition_view, t1, .required = true,
+                   .help = "Next offset to consume, as committed."),
+    FIELD_KNOWABLE(partition_view, t2, .required = true,
+                   .help = "Next offset to apply to the state."),
+    FIELD_KNOWABLE(partition_view, log_start, .required = true,
+                   .help = "First offset that is still in the log."),
+    FIELD_KNOWABLE(partition_view, stable_end, .required = true,
+                   .help = "Last stable offset: how far read_committed readers get."),
+    FIELD_KNOWABLE(partition_view, end, .required = true,
+                   .help = "High watermark; above stable_end a transaction is open."),
+    FIELD_KNOWABLE(partition_view, lag_records, .required = true,
+                   .help = "Records not yet processed (stable_end - t1)."),
+};
+SCHEMA_TYPE(partition_view);
+
+static const struct schema_field processor_view_fields[] = {
+    FIELD_NAME(processor_view, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(processor_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_AGENT_ID(processor_view, agent, .help = "Agent that owns it, or null."),
+    FIELD_UUID(processor_view, agent_incarnation,
+               .help = "The start of that agent that the epoch was given to, or null."),
+    FIELD_BOOL(processor_view, agent_alive, .required = true,
+               .help = "Whether that agent was heard of within the agent timeout."),
+    FIELD_UINT64(processor_view, epoch, .required = true, .help = "Epoch of the owner; 0: none."),
+    FIELD_STRING(processor_view, state, 1, 64, .required = true,
+                 .help = "State of the owner's task as reported for this epoch, or unassigned, "
+                         "assigned, agent_lost."),
+    FIELD_UINTS(processor_view, owned, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
+                .help = "Partitions consumed with output (S1)."),
+    FIELD_UINTS(processor_view, read, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
+                .help = "Partitions that the state comes from (S2)."),
+    FIELD_KNOWABLE(processor_view, lag_records, .required = true,
+                   .help = "Records of S1 not yet processed; null while unknown."),
+    FIELD_DOUBLE(processor_view, records_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records processed per second."),
+    FIELD_DOUBLE(processor_view, replayed_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records replayed per second."),
+    FIELD_KNOWABLE(processor_view, eta_ms, .required = true,
+                   .help = "Milliseconds until it has caught up at the present rate; null when "
+                           "that can not be told."),
+    FIELD_STRING(processor_view, reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why it is where it is, for a person, or null."),
+    FIELD_UINT64(processor_view, records, .required = true,
+                 .help = "Records processed since the task's start."),
+    FIELD_UINT64(processor_view, outputs, .required = true,
+                 .help = "Records written to the output topic since the task's start."),
+    FIELD_UINT64(processor_view, replayed, .required = true,
+                 .help = "Records replayed since the task's start."),
+    FIELD_UINT64(processor_view, skipped_null_key, .required = true,
+                 .help = "Records skipped because they have no key."),
+    FIELD_UINT64(processor_view, skipped_error, .required = true,
+                 .help = "Records skipped because the logic returned an error."),
+    FIELD_UINT64(processor_view, dead_lettered, .required = true,
+                 .help = "Records written to the dead letter topic."),
+    FIELD_UINT64(processor_view, commits, .required = true, .help = "Commits that succeeded."),
+    FIELD_UINT64(processor_view, aborts, .required = true, .help = "Transactions given up."),
+    FIELD_UINT64(processor_view, state_rows, .required = true, .help = "Rows in the state."),
+    FIELD_UINT64(processor_view, state_bytes, .required = true,
+                 .help = "Bytes of the state on disk."),
+    FIELD_TIME(processor_view, reported_at, .required = true,
+               .help = "Time of the report that this is from; null when there is none."),
+    FIELD_OBJECTS(processor_view, partitions, partition_view, INPUT_PARTITIONS_MAX,
+                  .required = true, .help = "Offsets of every partition of S2."),
+};
+SCHEMA_TYPE(processor_view);
+
+static const struct schema_field map_partition_fields[] = {
+    FIELD_UINT32(map_partition, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_UINT32(map_partition, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor that owns it."),
+    FIELD_AGENT_ID(map_partition, agent, .help = "Agent that owns that processor, or null."),
+    FIELD_KNOWABLE(map_partition, parent, .required = true,
+                   .help = "Partition that it was split from; null: it is an initial one."),
+};
+SCHEMA_TYPE(map_partition);
+
+static const struct schema_field map_view_fields[] = {
+    FIELD_NAME(map_view, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT64(map_view, version, .required = true, .help = "Rises with every expansion."),
+    FIELD_UINT32(map_view, partitions_initial, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Initial number of partitions (N0)."),
+    FIELD_UINT32(map_view, partitions, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Number of partitions now (N)."),
+    FIELD_UINT32(map_view, partitions_level, 0, 31, .required = true,
+                 .help = "How often the partitions have doubled."),
+    FIELD_UINT32(map_view, partitions_split_pointer, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Partition that is split next."),
+    FIELD_UINT32(map_view, processors_initial, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Initial number of processors (M0)."),
+    FIELD_UINT32(map_view, processors, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Number of processors now (M)."),
+    FIELD_UINT32(map_view, processors_level, 0, 31, .required = true,
+                 .help = "How often the processors have doubled."),
+    FIELD_UINT32(map_view, processors_split_pointer, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processor that is split next."),
+    FIELD_ENUM(map_view, partitioner, schema_names_effective_partitioner, .required = true,
+               .help = "How producers were found to spread keys over partitions."),
+    FIELD_STRING(map_view, partitioner_reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "How that was found, or null."),
+    FIELD_OBJECTS(map_view, items, map_partition, API_PARTITIONS_MAX, .required = true,
+                  .help = "Every partition with its processor."),
+};
+SCHEMA_TYPE(map_view);
+
+static const struct schema_field map_key_view_fields[] = {
+    FIELD_NAME(map_key_view, job, .required = true, .help = "Name of the job."),
+    FIELD_STRING(map_key_view, key, 0, API_BODY_BYTES_MAX, .required = true,
+                 .help = "The key as it was given."),
+    FIELD_ENUM(map_key_view, partitioner, schema_names_effective_partitioner, .required = true,
+               .help = "Hash that was used."),
+    FIELD_UINT32(map_key_view, hash, 0, UINT32_MAX, .required = true, .help = "Hash of the key."),
+    FIELD_UINTS(map_key_view, path, 32, API_PARTITIONS_MAX - 1, .required = true,
+                .help = "Partitions that the key was in, from the initial one to the present one."),
+    FIELD_UINT32(map_key_view, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition that the key belongs to."),
+    FIELD_UINT32(map_key_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor that owns that partition."),
+    FIELD_AGENT_ID(map_key_view, agent, .help = "Agent that owns that processor, or null."),
+};
+SCHEMA_TYPE(map_key_view);
+
+static const struct schema_field problem_view_fields[] = {
+    FIELD_NAME(problem_view, code, .required = true, .help = "Code of the problem."),
+    FIELD_ENUM(problem_view, severity, schema_names_problem_severity, .required = true,
+               .help = "critical: something does not work; warning: it may not for long."),
+    FIELD_NAME(problem_view, job, .required = true, .help = "Name of the job."),
+    FIELD_KNOWABLE(problem_view, processor, .required = true,
+                   .help = "Processor number; null: the whole job."),
+    FIELD_AGENT_ID(problem_view, agent, .help = "Agent that has it, or null."),
+    FIELD_TIME(problem_view, since_at, .required = true, .help = "Since when."),
+    FIELD_STRING(problem_view, detail, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What happened, for a person."),
+    FIELD_STRING(problem_view, action, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What to do about it."),
+};
+SCHEMA_TYPE(problem_view);
+
+static const struct schema_field agent_view_fields[] = {
+    FIELD_AGENT_ID(agent_view, agent_id, .required = true, .help = "Name of the agent."),
+    FIELD_UUID(agent_view, incarnation, .required = true,
+               .help = "UUID of the start that registered last."),
+    FIELD_ENUM(agent_view, state, schema_names_agent_state, .required = true,
+               .help = "alive, stopped (it said so), or lost (not heard of for too long)."),
+    FIELD_STRING(agent_view, version, 1, 64, .required = true,
+                 .help = "Version of the agent's software."),
+    FIELD_STRING(agent_view, address, 1, 255, .help = "URL of its own endpoint, or null."),
+    FIELD_UINT32(agent_view, protocol, 1, UINT32_MAX, .required = true,
+                 .help = "Protocol version that is spoken with it."),
+    FIELD_UINT32(agent_view, capacity, 1, API_TASKS_MAX, .required = true,
+                 .help = "Most tasks that it takes."),
+    FIELD_OBJECTS(agent_view, tags, tag, API_TAGS_MAX, .required = true,
+                  .help = "Properties of the host."),
+    FIELD_UINT32(agent_view, tasks, 0, UINT32_MAX, .required = true,
+                 .help = "Tasks that it should have."),
+    FIELD_UINT32(agent_view, tasks_active, 0, UINT32_MAX, .required = true,
+                 .help = "Tasks that it reported as active."),
+    FIELD_TIME(agent_view, registered_at, .required = true, .help = "When it registered."),
+    FIELD_TIME(agent_view, seen_at, .required = true,
+               .help = "When it was heard of last; null: not since the coordinator's start."),
+    FIELD_VERSION(agent_view, assigned, .required = true, .help = "Version of its document."),
+    FIELD_VERSION(agent_view, applied, .required = true,
+                  .help = "Version of the document that it works by."),
+};
+SCHEMA_TYPE(agent_view);
+
+static const struct schema_field operation_view_fields[] = {
+    FIELD_STRING(operation_view, id, 1, 64, .required = true, .help = "Id of the operation."),
+    FIELD_NAME(operation_view, kind, .required = true, .help = "create_job or delete_job."),
+    FIELD_NAME(operation_view, job, .required = true, .help = "Name of the job."),
+    FIELD_ENUM(operation_view, state, schema_names_operation_state, .required = true,
+               .help = "Where the operation is in its life."),
+    FIELD_STRING(operation_view, step, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What it is doing or waiting for, for a person."),
+    FIELD_STRING(operation_view, reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Reason that the caller gave, or null."),
+    FIELD_STRING(operation_view, error, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why it failed, or what it is retrying, or null."),
+    FIELD_TIME(operation_view, created_at, .required = true, .help = "When it was asked for."),
+    FIELD_TIME(operation_view, updated_at, .required = true, .help = "When it changed last."),
+};
+SCHEMA_TYPE(operation_view);
+
+static const struct schema_field event_view_fields[] = {
+    FIELD_UINT64(event_view, id, .required = true, .help = "Number of the event; rises."),
+    FIELD_TIME(event_view, at, .required = true, .help = "When it happened."),
+    FIELD_NAME(event_view, kind, .required = true,
+               .help = "What happened, like job_created or processor_assigned."),
+    FIELD_NAME(event_view, job, .help = "Name of the job, or null."),
+    FIELD_KNOWABLE(event_view, processor, .required = true, .help = "Processor number, or null."),
+    FIELD_AGENT_ID(event_view, agent, .help = "Name of the agent, or null."),
+    FIELD_STRING(event_view, operation, 1, 64, .help = "Id of the operation, or null."),
+    FIELD_STRING(event_view, actor, 0, 255, .required = true,
+                 .help = "Who did it: api and an address, agent and its name, or coordinator."),
+    FIELD_STRING(event_view, detail, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "Why, for a person."),
+};
+SCHEMA_TYPE(event_view);
+
+/* A page of any kind. */
+#define PAGE(page, view)                                                                           \
+    static const struct schema_field page##_fields[] = {                                           \
+        FIELD_OBJECTS(page, items, view, ITEMS_MAX, .required = true, .help = "The entries."),     \
+        FIELD_STRING(page, next, 1, API_TEXT_BYTES_MAX,                                            \
+                     .help = "Cursor of the next page; null: this is the last one."),              \
+    };                                                                                             \
+    SCHEMA_TYPE(page)
+
+PAGE(job_page, job_view);
+PAGE(processor_page, processor_view);
+PAGE(problem_page, problem_view);
+PAGE(agent_page, agent_view);
+PAGE(operation_page, operation_view);
+PAGE(event_page, event_view);
+
+static const struct schema_field version_view_fields[] = {
+    FIELD_STRING(version_view, version, 1, 64, .required = true, .help = "Version of baton."),
+    FIELD_STRING(version_view, component, 1, 64, .required = true,
+                 .help = "baton-coordinator or baton-agent."),
+    FIELD_UINT32(version_view, protocol, 1, UINT32_MAX, .required = true,
+                 .help = "Highest version of the agent protocol."),
+    FIELD_UINT32(version_view, protocol_minimum, 1, UINT32_MAX, .required = true,
+                 .help = "Lowest version of the agent protocol."),
+    FIELD_STRING(version_view, librdkafka, 1, 64, .help = "Version of librdkafka in use."),
+    FIELD_STRING(version_view, sqlite, 1, 64,
+                 .help = "Version of SQLite in use; null on an agent."),
+    FIELD_STRING(version_view, microhttpd, 1, 64, .help = "Version of libmicrohttpd in use."),
+};
+SCHEMA_TYPE(version_view);
+
+static const struct schema_field field_error_fields[] = {
+    FIELD_STRING(field_error, pointer, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "JSON pointer (RFC 6901) into the body; \"\" is the body itself."),
+    FIELD_STRING(field_error, detail, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What is wrong and what is allowed."),
+};
+SCHEMA_TYPE(field_error);
+
+static const struct schema_field problem_body_fields[] = {
+    FIELD_STRING(problem_body, type, 1, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "urn:baton:problem: and the code."),
+    FIELD_STRING(problem_body, title, 1, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What the code means."),
+    FIELD_UINT32(problem_body, status, 400, 599, .required = true, .help = "HTTP status."),
+    FIELD_STRING(problem_body, detail, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What happened this time, and what to do."),
+    FIELD_NAME(problem_body, code, .required = true, .help = "Stable code for programs."),
+    FIELD_OBJECTS(problem_body, errors, field_error, 20, .required = true,
+                  .help = "Where the body is wrong; up to 20 places."),
+};
+SCHEMA_TYPE(problem_body);
+
+/* ---- all of them, in the order of api/types.h */
+
+static const struct schema_type *const types[] = {
+    &schema_job_logic,      &schema_job_spec,           &schema_tag,
+    &schema_input_offset,   &schema_kept_state,         &schema_agent_registration,
+    &schema_agent_welcome,  &schema_document_job,       &schema_document_task,
+    &schema_agent_document, &schema_partition_progress, &schema_task_problem,
+    &schema_task_report,    &schema_agent_report,       &schema_follow,
+    &schema_report_answer,  &schema_job_view,           &schema_job_status,
+    &schema_partition_view, &schema_processor_view,     &schema_map_partition,
+    &schema_map_view,       &schema_map_key_view,       &schema_problem_view,
+    &schema_agent_view,     &schema_operation_view,     &schema_event_view,
+    &schema_job_page,       &schema_processor_page,     &schema_problem_page,
+    &schema_agent_page,     &schema_operation_page,     &schema_event_page,
+    &schema_version_view,   &schema_field_error,        &schema_problem_body,
+};
+
+const struct schema_type *schema_type_at(size_t index)
+{
+    return index < sizeof(types) / sizeof(types[0]) ? types[index] : NULL;
+}
