@@ -1,12 +1,14 @@
 /*
- * What the coordinator knows, in memory: the durable part (a fold of the changes of coordinator/core/update.h) and the
- * observations (what agents report), which may be lost at any time.
+ * What the coordinator knows, in memory: the durable part (a fold of the changes of
+ * coordinator/core/update.h) and the observations (what agents report), which may be lost at any
+ * time.
  *
- * Owned by the owner thread alone. Pure data: no clock, no I/O. Times named *_ms are the owner's monotonic clock, as it came
- * inside events; times named *_at are wall time for people.
+ * Owned by the owner thread alone. Pure data: no clock, no I/O. Times named *_ms are the owner's
+ * monotonic clock, as it came inside events; times named *_at are wall time for people.
  *
  * Invariants (checked by cluster_check, which tests and the simulator call after every step):
- *   - a placement exists for every processor 0..M-1 of a job in state RUNNING; `agent` is NULL while unassigned;
+ *   - a placement exists for every processor 0..M-1 of a job in state RUNNING; `agent` is NULL
+ * while unassigned;
  *   - epochs are handed out from `epoch`, never twice, never lower than one handed out before;
  *   - counts never shrink: N >= N0, M >= M0, N >= M; N0 and M0 never change;
  *   - an operation that is not finished belongs to a job that exists.
@@ -38,15 +40,24 @@ struct job_row {
     uint64_t generation;
     int64_t created_at;
     struct job_spec spec;
-    uint32_t partitions_initial, partitions;   /* N0, N */
-    uint32_t processors_initial, processors;   /* M0, M */
+    uint32_t partitions_initial, partitions; /* N0, N */
+    uint32_t processors_initial, processors; /* M0, M */
     uint64_t map_version;
     enum effective_partitioner partitioner;
     char *partitioner_reason;
-    uint64_t operation;                        /* that creates or deletes it; 0: none */
-    struct { char **items; size_t count; } warnings; /* retention, compaction, N0 != M0 * 2^j, ... */
-    struct { struct input_offset *items; size_t count; } origins; /* T0, by topic then partition */
-    struct { struct input_offset *items; size_t count; } starts;  /* first T1, committed at creation */
+    uint64_t operation; /* that creates or deletes it; 0: none */
+    struct {
+        char **items;
+        size_t count;
+    } warnings; /* retention, compaction, N0 != M0 * 2^j, ... */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } origins; /* T0, by topic then partition */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } starts; /* first T1, committed at creation */
 };
 
 struct placement_row {
@@ -55,7 +66,7 @@ struct placement_row {
     char *agent;             /* NULL: unassigned */
     char *agent_incarnation; /* that the epoch was given to */
     uint64_t epoch;
-    char *reason;            /* of the last change, for people */
+    char *reason; /* of the last change, for people */
     int64_t changed_at;
 };
 
@@ -67,7 +78,10 @@ struct agent_row {
     char *address;
     uint32_t protocol;
     uint32_t capacity;
-    struct { struct tag *items; size_t count; } tags;
+    struct {
+        struct tag *items;
+        size_t count;
+    } tags;
     int64_t registered_at;
 };
 
@@ -75,11 +89,12 @@ enum operation_kind { OPERATION_KIND_CREATE_JOB, OPERATION_KIND_DELETE_JOB };
 
 enum operation_step {
     /* create_job */
-    OPERATION_STEP_COMMIT_STARTS, /* commit spec'd start offsets with metadata, then read them back */
+    OPERATION_STEP_COMMIT_STARTS, /* commit spec'd start offsets with metadata, then read them back
+                                   */
     OPERATION_STEP_SAMPLE,        /* find the partitioner */
     /* delete_job */
-    OPERATION_STEP_CLOSE_TASKS,   /* wait until no live agent reports a task of it */
-    OPERATION_STEP_FENCE,         /* initialise every transactional.id ever used once */
+    OPERATION_STEP_CLOSE_TASKS, /* wait until no live agent reports a task of it */
+    OPERATION_STEP_FENCE,       /* initialise every transactional.id ever used once */
     OPERATION_STEP_END
 };
 
@@ -99,13 +114,13 @@ struct operation_row {
 /* ---- observations */
 
 struct processor_observed {
-    bool known;                /* a report for the present incarnation of the job is here */
+    bool known; /* a report for the present incarnation of the job is here */
     char *agent;
     char *agent_incarnation;
     struct task_report report;
     int64_t received_ms;
     int64_t received_at;
-    int64_t stored_ms;         /* when its offsets were last written to the store; 0: never in this run */
+    int64_t stored_ms; /* when its offsets were last written to the store; 0: never in this run */
 };
 
 /* ---- in memory */
@@ -113,48 +128,58 @@ struct processor_observed {
 struct processor {
     struct placement_row placement;
     struct processor_observed observed;
-    int64_t fence_retry_ms;    /* earliest time at which a FENCED rightful owner gets a new epoch */
+    int64_t fence_retry_ms; /* earliest time at which a FENCED rightful owner gets a new epoch */
     int64_t fence_backoff_ms;
 };
 
 struct job {
     struct job_row row;
-    struct { struct processor *items; size_t count; } processors; /* 0..M-1 */
+    struct {
+        struct processor *items;
+        size_t count;
+    } processors; /* 0..M-1 */
     /* What the Kafka thread saw last, for problems. */
     bool inspected;
-    struct { struct task_problem *items; size_t count; } kafka_problems;
+    struct {
+        struct task_problem *items;
+        size_t count;
+    } kafka_problems;
 };
 
 struct agent {
     struct agent_row row;
-    int64_t seen_ms;           /* last register, poll or report; 0: not since this start of the coordinator */
+    int64_t seen_ms; /* last register, poll or report; 0: not since this start of the coordinator */
     int64_t seen_at;
     struct document_version applied;
     uint64_t document_decision; /* decision that last changed its document */
-    struct { struct kept_state *items; size_t count; } kept;
+    struct {
+        struct kept_state *items;
+        size_t count;
+    } kept;
 };
 
 struct operation {
     struct operation_row row;
-    uint64_t call;             /* id of the Kafka call under way; 0: none */
-    int64_t retry_ms;          /* earliest time of the next call */
+    uint64_t call;    /* id of the Kafka call under way; 0: none */
+    int64_t retry_ms; /* earliest time of the next call */
     int64_t backoff_ms;
 };
 
-struct waiting_poll {          /* an assignment request that waits for its document to change */
+struct waiting_poll { /* an assignment request that waits for its document to change */
     uint64_t request;
     char *agent_id;
     struct document_version after;
     int64_t deadline_ms;
 };
 
-struct waiting_operation {     /* GET /v1/operations/{id}?wait= */
+struct waiting_operation { /* GET /v1/operations/{id}?wait= */
     uint64_t request;
     uint64_t operation;
     int64_t deadline_ms;
 };
 
-struct pending_creation {      /* a PUT that waits for the broker's answers; lost on a restart, the client repeats it */
+struct pending_creation { /* a PUT that waits for the broker's answers; lost on a restart, the
+                             client repeats it */
     uint64_t request;
     uint64_t call;
     char *name;
@@ -171,33 +196,54 @@ struct coord_config {
 struct cluster {
     struct coord_config config;
     struct meta_row meta;
-    struct { struct job **items; size_t count, capacity; } jobs;       /* by name */
-    struct { struct agent **items; size_t count, capacity; } agents;   /* by id */
-    struct { struct operation **items; size_t count, capacity; } operations; /* by id; finished ones: the newest 1,000 */
-    struct { struct waiting_poll *items; size_t count, capacity; } polls;
-    struct { struct waiting_operation *items; size_t count, capacity; } operation_waits;
-    struct { struct pending_creation *items; size_t count, capacity; } creations;
-    uint64_t call;             /* highest Kafka call id of this run */
-    int64_t started_ms;        /* of this run: nobody is called lost before started_ms + agent_timeout */
+    struct {
+        struct job **items;
+        size_t count, capacity;
+    } jobs; /* by name */
+    struct {
+        struct agent **items;
+        size_t count, capacity;
+    } agents; /* by id */
+    struct {
+        struct operation **items;
+        size_t count, capacity;
+    } operations; /* by id; finished ones: the newest 1,000 */
+    struct {
+        struct waiting_poll *items;
+        size_t count, capacity;
+    } polls;
+    struct {
+        struct waiting_operation *items;
+        size_t count, capacity;
+    } operation_waits;
+    struct {
+        struct pending_creation *items;
+        size_t count, capacity;
+    } creations;
+    uint64_t call;      /* highest Kafka call id of this run */
+    int64_t started_ms; /* of this run: nobody is called lost before started_ms + agent_timeout */
 };
 
 void cluster_init(struct cluster *cluster, struct coord_config config);
 void cluster_finish(struct cluster *cluster);
 
-struct job *cluster_job(const struct cluster *cluster, const char *name);         /* NULL: none */
+struct job *cluster_job(const struct cluster *cluster, const char *name); /* NULL: none */
 struct agent *cluster_agent(const struct cluster *cluster, const char *agent_id);
 struct operation *cluster_operation(const struct cluster *cluster, uint64_t id);
 bool cluster_agent_alive(const struct cluster *cluster, const struct agent *agent, int64_t now_ms);
 
 /* S1 and S2 of a processor by the job's map (D2): ascending; caller frees items. */
-void cluster_owned_partitions(const struct job *job, uint32_t processor, struct uint_list *ret_owned);
+void cluster_owned_partitions(const struct job *job, uint32_t processor,
+                              struct uint_list *ret_owned);
 void cluster_read_partitions(const struct job *job, uint32_t processor, struct uint_list *ret_read);
 
 /* The desired tasks of one agent (D6); free with schema_free(&schema_agent_document). */
-void cluster_document(const struct cluster *cluster, const struct agent *agent, struct agent_document *ret_document);
+void cluster_document(const struct cluster *cluster, const struct agent *agent,
+                      struct agent_document *ret_document);
 
 /* "baton.<cluster>.<job>.<incarnation>.<processor>" (D3.1) is built in one place: free(). */
-char *cluster_transactional_id(const struct cluster *cluster, const struct job *job, uint32_t processor);
+char *cluster_transactional_id(const struct cluster *cluster, const struct job *job,
+                               uint32_t processor);
 
 /* NULL when every invariant holds, else a static text that names the broken one. */
 const char *cluster_check(const struct cluster *cluster);

@@ -1,8 +1,9 @@
 /*
- * Placement (D5): a function without side effects from what is to what should change, each change with its reason.
+ * Placement (D5): a function without side effects from what is to what should change, each change
+ * with its reason.
  *
- * In this version it places what has no owner and moves nothing. Deterministic, and independent of the order of input rows:
- * same input, same plan.
+ * In this version it places what has no owner and moves nothing. Deterministic, and independent of
+ * the order of input rows: same input, same plan.
  */
 #ifndef BATON_COORDINATOR_CORE_PLAN_H
 #define BATON_COORDINATOR_CORE_PLAN_H
@@ -14,7 +15,7 @@
 struct plan_agent { /* borrowed texts */
     const char *agent_id;
     uint32_t capacity;
-    uint32_t load;       /* tasks of all jobs placed on it */
+    uint32_t load; /* tasks of all jobs placed on it */
 };
 
 struct plan_processor {
@@ -32,8 +33,8 @@ struct plan_input {
 };
 
 struct plan_change {
-    size_t processor;    /* index in the input */
-    const char *target;  /* agent id */
+    size_t processor;   /* index in the input */
+    const char *target; /* agent id */
     char *reason;
 };
 

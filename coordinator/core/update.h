@@ -1,10 +1,10 @@
 /*
- * What one step of the coordinator asks its shell to do, in this order: make the changes durable in one transaction, then
- * start the Kafka calls, then answer, then publish. If storing fails, none of it happens: the shell drops the cluster from
- * memory, loads it again, and answers 503 (D6).
+ * What one step of the coordinator asks its shell to do, in this order: make the changes durable in
+ * one transaction, then start the Kafka calls, then answer, then publish. If storing fails, none of
+ * it happens: the shell drops the cluster from memory, loads it again, and answers 503 (D6).
  *
- * `changes` is the only way in which durable state changes (update_change applies each to the cluster as it is recorded),
- * so that a log of updates could be replayed elsewhere (D12 b).
+ * `changes` is the only way in which durable state changes (update_change applies each to the
+ * cluster as it is recorded), so that a log of updates could be replayed elsewhere (D12 b).
  */
 #ifndef BATON_COORDINATOR_CORE_UPDATE_H
 #define BATON_COORDINATOR_CORE_UPDATE_H
@@ -14,20 +14,23 @@
 enum change_kind {
     CHANGE_META,
     CHANGE_JOB,
-    CHANGE_JOB_REMOVED,      /* job.name only; its placements and observations go with it */
+    CHANGE_JOB_REMOVED, /* job.name only; its placements and observations go with it */
     CHANGE_PLACEMENT,
     CHANGE_AGENT,
-    CHANGE_AGENT_REMOVED,    /* agent.agent_id only */
+    CHANGE_AGENT_REMOVED, /* agent.agent_id only */
     CHANGE_OPERATION,
     CHANGE_EVENT,
-    CHANGE_OBSERVATION       /* T1/T2 of a processor; not a decision, written in slices */
+    CHANGE_OBSERVATION /* T1/T2 of a processor; not a decision, written in slices */
 };
 
 struct observation_row {
     char *job;
     uint32_t processor;
     int64_t at;
-    struct { struct partition_progress *items; size_t count; } progress;
+    struct {
+        struct partition_progress *items;
+        size_t count;
+    } progress;
 };
 
 struct change { /* owns its row */
@@ -43,65 +46,92 @@ struct change { /* owns its row */
     };
 };
 
-/* ---- calls to Kafka; carried out by the Kafka thread, answered by COORD_EVENT_KAFKA with the same id */
+/* ---- calls to Kafka; carried out by the Kafka thread, answered by COORD_EVENT_KAFKA with the same
+ * id */
 
 enum kafka_call_kind {
-    KAFKA_CALL_INSPECT,   /* topics, group, offsets: see struct kafka_inspection */
-    KAFKA_CALL_COMMIT,    /* commit `offsets` with `metadata`, the group being empty; then read back */
-    KAFKA_CALL_SAMPLE,    /* up to 1,000 keyed records of each partition: which hash explains all? */
-    KAFKA_CALL_FENCE      /* init_transactions once for each of `transactional_ids` */
+    KAFKA_CALL_INSPECT, /* topics, group, offsets: see struct kafka_inspection */
+    KAFKA_CALL_COMMIT, /* commit `offsets` with `metadata`, the group being empty; then read back */
+    KAFKA_CALL_SAMPLE, /* up to 1,000 keyed records of each partition: which hash explains all? */
+    KAFKA_CALL_FENCE   /* init_transactions once for each of `transactional_ids` */
 };
 
-struct kafka_offset { uint32_t topic; uint32_t partition; int64_t offset; char *metadata; };
+struct kafka_offset {
+    uint32_t topic;
+    uint32_t partition;
+    int64_t offset;
+    char *metadata;
+};
 
 struct kafka_call { /* owns its texts */
     uint64_t id;
     enum kafka_call_kind kind;
     char *job;
     char *group_id;
-    struct { char **items; size_t count; } inputs;
-    char *output, *dead_letter;           /* INSPECT; may be NULL */
-    bool transactions;                    /* INSPECT: exactly_once needs brokers >= 2.5 */
+    struct {
+        char **items;
+        size_t count;
+    } inputs;
+    char *output, *dead_letter;              /* INSPECT; may be NULL */
+    bool transactions;                       /* INSPECT: exactly_once needs brokers >= 2.5 */
     uint32_t partitions_initial, partitions; /* SAMPLE */
-    struct { struct kafka_offset *items; size_t count; } offsets; /* COMMIT */
-    struct { char **items; size_t count; } transactional_ids;     /* FENCE */
+    struct {
+        struct kafka_offset *items;
+        size_t count;
+    } offsets; /* COMMIT */
+    struct {
+        char **items;
+        size_t count;
+    } transactional_ids; /* FENCE */
 };
 
 struct kafka_partition {
-    int64_t log_start, stable_end, end;   /* API_UNKNOWN when the broker did not say: never 0 */
-    int64_t committed;                    /* of the group; API_UNKNOWN: none stored */
-    char *metadata;                       /* of the committed offset, or NULL */
+    int64_t log_start, stable_end, end; /* API_UNKNOWN when the broker did not say: never 0 */
+    int64_t committed;                  /* of the group; API_UNKNOWN: none stored */
+    char *metadata;                     /* of the committed offset, or NULL */
 };
 
 struct kafka_topic {
     char *name;
     bool exists;
     uint32_t partition_count;
-    bool compacted;                       /* cleanup.policy has "compact" */
-    bool deletes;                         /* cleanup.policy has "delete" and retention.ms or .bytes is limited */
-    int64_t retention_ms;                 /* -1: unlimited */
-    struct { struct kafka_partition *items; size_t count; } partitions; /* inputs only */
+    bool compacted;       /* cleanup.policy has "compact" */
+    bool deletes;         /* cleanup.policy has "delete" and retention.ms or .bytes is limited */
+    int64_t retention_ms; /* -1: unlimited */
+    struct {
+        struct kafka_partition *items;
+        size_t count;
+    } partitions; /* inputs only */
 };
 
 struct kafka_inspection {
-    struct { struct kafka_topic *items; size_t count; } inputs; /* in the order of the call */
+    struct {
+        struct kafka_topic *items;
+        size_t count;
+    } inputs;                               /* in the order of the call */
     struct kafka_topic output, dead_letter; /* name NULL when not asked for */
     bool transactions_supported;
-    char *broker_detail;                  /* what the brokers support, for the refusal's text */
+    char *broker_detail; /* what the brokers support, for the refusal's text */
     uint32_t group_members;
-    char *group_state;                    /* "Empty", "Stable", ..., or NULL when there is no such group */
+    char *group_state; /* "Empty", "Stable", ..., or NULL when there is no such group */
 };
 
-struct kafka_sample { uint64_t keyed, keyless, murmur2, crc32, both; /* records that each explains */ };
+struct kafka_sample {
+    uint64_t keyed, keyless, murmur2, crc32, both; /* records that each explains */
+};
 
 struct kafka_result { /* owned by the event; the step may take from it */
     uint64_t id;
     enum kafka_call_kind kind;
-    bool failed;         /* the call was not answered or refused: `detail` says why; repeat if it still matters */
-    bool refused;        /* with failed: repeating is no use until something else changes */
+    bool failed;  /* the call was not answered or refused: `detail` says why; repeat if it still
+                     matters */
+    bool refused; /* with failed: repeating is no use until something else changes */
     char *detail;
     struct kafka_inspection inspection;
-    struct { struct kafka_offset *items; size_t count; } committed; /* COMMIT: what Kafka holds now */
+    struct {
+        struct kafka_offset *items;
+        size_t count;
+    } committed; /* COMMIT: what Kafka holds now */
     struct kafka_sample sample;
 };
 
@@ -121,21 +151,32 @@ struct answer {
 };
 
 struct update {
-    struct { struct change *items; size_t count, capacity; } changes;
-    struct { struct kafka_call *items; size_t count, capacity; } calls;
-    struct { struct answer *items; size_t count, capacity; } answers;
-    bool publish;        /* something that readers see has changed */
-    int64_t wake_ms;     /* when the step wants to be called at the latest; INT64_MAX: never */
+    struct {
+        struct change *items;
+        size_t count, capacity;
+    } changes;
+    struct {
+        struct kafka_call *items;
+        size_t count, capacity;
+    } calls;
+    struct {
+        struct answer *items;
+        size_t count, capacity;
+    } answers;
+    bool publish;    /* something that readers see has changed */
+    int64_t wake_ms; /* when the step wants to be called at the latest; INT64_MAX: never */
 };
 
 struct schema_type;
 
 void update_finish(struct update *update);
 
-/* Records `change` (taking it) and applies it to the cluster. The meta row is added by the step at its end. */
+/* Records `change` (taking it) and applies it to the cluster. The meta row is added by the step at
+ * its end. */
 void update_change(struct update *update, struct cluster *cluster, struct change *change);
 
-/* Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs before placements. */
+/* Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs
+ * before placements. */
 void cluster_apply(struct cluster *cluster, struct change *change);
 void change_finish(struct change *change);
 
