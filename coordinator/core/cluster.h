@@ -7,11 +7,14 @@
  * monotonic clock, as it came inside events; times named *_at are wall time for people.
  *
  * Invariants (checked by cluster_check, which tests and the simulator call after every step):
- *   - a placement exists for every processor 0..M-1 of a job in state RUNNING; `agent` is NULL
- * while unassigned;
+ *   - a placement exists for every processor 0..M-1 of a job; `agent` is NULL while unassigned,
+ * else it names an agent that is here, with the incarnation that it is registered under;
+ *   - only processors of a job in state RUNNING or DELETING have an owner;
  *   - epochs are handed out from `epoch`, never twice, never lower than one handed out before;
  *   - counts never shrink: N >= N0, M >= M0, N >= M; N0 and M0 never change;
- *   - an operation that is not finished belongs to a job that exists.
+ *   - every input partition has exactly one origin (T0) and one start, in the same order;
+ *   - an operation that is not finished belongs to a job that exists and that names it;
+ *   - no two jobs have the same group.
  */
 #ifndef BATON_COORDINATOR_CORE_CLUSTER_H
 #define BATON_COORDINATOR_CORE_CLUSTER_H
@@ -65,8 +68,11 @@ struct placement_row {
     uint32_t processor;
     char *agent;             /* NULL: unassigned */
     char *agent_incarnation; /* that the epoch was given to */
-    uint64_t epoch;
-    char *reason; /* of the last change, for people */
+    uint64_t epoch;          /* 0: never had an owner */
+    bool activated;          /* the owner has reported ACTIVE under this epoch */
+    char *trouble; /* "fenced", or the code of the problem that it failed with, while an event says
+                      so and none says that it is over; NULL: none */
+    char *reason;  /* of the last change, for people */
     int64_t changed_at;
 };
 
@@ -89,8 +95,7 @@ enum operation_kind { OPERATION_KIND_CREATE_JOB, OPERATION_KIND_DELETE_JOB };
 
 enum operation_step {
     /* create_job */
-    OPERATION_STEP_COMMIT_STARTS, /* commit spec'd start offsets with metadata, then read them back
-                                   */
+    OPERATION_STEP_COMMIT_STARTS, /* commit the start offsets with metadata, then read them back */
     OPERATION_STEP_SAMPLE,        /* find the partitioner */
     /* delete_job */
     OPERATION_STEP_CLOSE_TASKS, /* wait until no live agent reports a task of it */
@@ -105,19 +110,26 @@ struct operation_row {
     char *job_incarnation;
     enum operation_state state;
     enum operation_step step;
-    char *reason;
-    char *error;
+    char *reason; /* given by the caller, or NULL */
+    char *error;  /* why it failed, or what it retries; NULL */
     int64_t created_at;
     int64_t updated_at;
 };
 
 /* ---- observations */
 
+/*
+ * The last report of a placement's owner about the processor. The placement may have changed since:
+ * what speaks for it now is cluster_report's answer alone; the rest is an observation, to show and
+ * to store.
+ */
 struct processor_observed {
     bool known; /* a report for the present incarnation of the job is here */
     char *agent;
     char *agent_incarnation;
     struct task_report report;
+    uint64_t
+        serial; /* agent.reports when it came: lower than now when the newest does not list it */
     int64_t received_ms;
     int64_t received_at;
     int64_t stored_ms; /* when its offsets were last written to the store; 0: never in this run */
@@ -128,7 +140,13 @@ struct processor_observed {
 struct processor {
     struct placement_row placement;
     struct processor_observed observed;
-    int64_t fence_retry_ms; /* earliest time at which a FENCED rightful owner gets a new epoch */
+    struct {
+        struct partition_progress *items;
+        size_t count;
+    } stored;                /* T0, T1 and T2 as they were last stored, also by an earlier run */
+    int64_t stored_at;       /* API_UNKNOWN: never */
+    int64_t active_since_ms; /* 0: the owner does not report it active */
+    int64_t fence_retry_ms;  /* earliest time at which a FENCED rightful owner gets a new epoch */
     int64_t fence_backoff_ms;
 };
 
@@ -146,16 +164,30 @@ struct job {
     } kafka_problems;
 };
 
+struct stray_task { /* in an agent's last report, although its placement is another agent's or
+                       nobody's */
+    char *job;
+    char *job_incarnation;
+    uint32_t processor;
+    enum task_state state;
+    uint64_t epoch;
+};
+
 struct agent {
     struct agent_row row;
     int64_t seen_ms; /* last register, poll or report; 0: not since this start of the coordinator */
     int64_t seen_at;
     struct document_version applied;
     uint64_t document_decision; /* decision that last changed its document */
+    uint64_t reports;           /* received from its incarnation in this run */
     struct {
         struct kept_state *items;
         size_t count;
     } kept;
+    struct {
+        struct stray_task *items;
+        size_t count, capacity;
+    } strays;
 };
 
 struct operation {
@@ -163,6 +195,7 @@ struct operation {
     uint64_t call;    /* id of the Kafka call under way; 0: none */
     int64_t retry_ms; /* earliest time of the next call */
     int64_t backoff_ms;
+    uint64_t decision; /* delete_job: owners must work by a document that is not older */
 };
 
 struct waiting_poll { /* an assignment request that waits for its document to change */
@@ -178,13 +211,15 @@ struct waiting_operation { /* GET /v1/operations/{id}?wait= */
     int64_t deadline_ms;
 };
 
-struct pending_creation { /* a PUT that waits for the broker's answers; lost on a restart, the
-                             client repeats it */
+/* A PUT that waits for the broker's answers; lost on a restart, the client repeats it. */
+struct pending_creation {
     uint64_t request;
     uint64_t call;
     char *name;
     struct job_spec spec;
     char *actor;
+    uint64_t generation; /* of the job that it changes; 0: it creates one */
+    int64_t deadline_ms;
 };
 
 struct coord_config {
@@ -220,8 +255,10 @@ struct cluster {
         struct pending_creation *items;
         size_t count, capacity;
     } creations;
-    uint64_t call;      /* highest Kafka call id of this run */
+    uint64_t call;      /* highest Kafka call id; starts at start_number << 32, so an answer to a
+                           call from before a reload is nobody's */
     int64_t started_ms; /* of this run: nobody is called lost before started_ms + agent_timeout */
+    int64_t observations_ms; /* when the next observations may have to be stored; INT64_MAX: none */
 };
 
 void cluster_init(struct cluster *cluster, struct coord_config config);
@@ -230,12 +267,27 @@ void cluster_finish(struct cluster *cluster);
 struct job *cluster_job(const struct cluster *cluster, const char *name); /* NULL: none */
 struct agent *cluster_agent(const struct cluster *cluster, const char *agent_id);
 struct operation *cluster_operation(const struct cluster *cluster, uint64_t id);
+/* It is registered, neither stopped nor lost, and was seen within the agent timeout (or the run is
+ * younger than that). */
 bool cluster_agent_alive(const struct cluster *cluster, const struct agent *agent, int64_t now_ms);
+
+/*
+ * What the placement's owner, by incarnation and epoch, says in its newest report, or NULL: the
+ * only report that counts as the placement's state (D4). Borrowed until the next step.
+ */
+const struct task_report *cluster_report(const struct cluster *cluster,
+                                         const struct processor *processor);
 
 /* S1 and S2 of a processor by the job's map (D2): ascending; caller frees items. */
 void cluster_owned_partitions(const struct job *job, uint32_t processor,
                               struct uint_list *ret_owned);
 void cluster_read_partitions(const struct job *job, uint32_t processor, struct uint_list *ret_read);
+
+/* (start_number, document_decision): the version of what cluster_document gives. */
+struct document_version cluster_document_version(const struct cluster *cluster,
+                                                 const struct agent *agent);
+/* Below 0, 0, above 0: a is older than, the same as, newer than b. */
+int cluster_compare_versions(struct document_version a, struct document_version b);
 
 /* The desired tasks of one agent (D6); free with schema_free(&schema_agent_document). */
 void cluster_document(const struct cluster *cluster, const struct agent *agent,

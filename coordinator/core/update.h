@@ -11,6 +11,8 @@
 
 #include "coordinator/core/cluster.h"
 
+struct schema_type;
+
 enum change_kind {
     CHANGE_META,
     CHANGE_JOB,
@@ -46,8 +48,10 @@ struct change { /* owns its row */
     };
 };
 
-/* ---- calls to Kafka; carried out by the Kafka thread, answered by COORD_EVENT_KAFKA with the same
- * id */
+/*
+ * ---- calls to Kafka: carried out by the Kafka thread one after the other in the order of their
+ * ids, each answered by one COORD_EVENT_KAFKA with the same id
+ */
 
 enum kafka_call_kind {
     KAFKA_CALL_INSPECT, /* topics, group, offsets: see struct kafka_inspection */
@@ -116,8 +120,10 @@ struct kafka_inspection {
     char *group_state; /* "Empty", "Stable", ..., or NULL when there is no such group */
 };
 
-struct kafka_sample {
-    uint64_t keyed, keyless, murmur2, crc32, both; /* records that each explains */
+struct kafka_sample { /* counts of records that were read */
+    uint64_t keyed, keyless;
+    uint64_t murmur2, crc32; /* keyed ones that lie where this hash puts them */
+    uint64_t both;           /* ... that lie where both do: they tell nothing */
 };
 
 struct kafka_result { /* owned by the event; the step may take from it */
@@ -167,17 +173,22 @@ struct update {
     int64_t wake_ms; /* when the step wants to be called at the latest; INT64_MAX: never */
 };
 
-struct schema_type;
-
 void update_finish(struct update *update);
 
-/* Records `change` (taking it) and applies it to the cluster. The meta row is added by the step at
- * its end. */
+/*
+ * Records `change` (taking it) and applies it to the cluster. The meta row is added by the step at
+ * its end.
+ */
 void update_change(struct update *update, struct cluster *cluster, struct change *change);
 
-/* Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs
- * before placements. */
+/*
+ * Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs
+ * before placements and observations.
+ */
 void cluster_apply(struct cluster *cluster, struct change *change);
+
+void change_copy(struct change *ret_copy, const struct change *change); /* deep */
+bool change_equal(const struct change *a, const struct change *b);
 void change_finish(struct change *change);
 
 #endif

@@ -1,0 +1,23 @@
+/*
+ * The views of api/types.h that are made from one row: what the core answers with, what the shell
+ * publishes, and what the store's history pages hold are the same. Pure; the owner thread.
+ */
+#ifndef BATON_COORDINATOR_CORE_VIEW_H
+#define BATON_COORDINATOR_CORE_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coordinator/core/cluster.h"
+
+/* Free with schema_free(&schema_job_view) and schema_free(&schema_operation_view). */
+void view_job(const struct job_row *row, struct job_view *ret_view);
+void view_operation(const struct operation_row *row, struct operation_view *ret_view);
+
+/* "op-<number>", as operations are named outside; false when `text` is not of that form. */
+bool view_operation_parse(const char *text, uint64_t *ret_id);
+
+const char *view_operation_kind(enum operation_kind kind); /* "create_job", ... */
+bool view_operation_finished(enum operation_state state);  /* succeeded, failed, cancelled */
+
+#endif
