@@ -104,7 +104,7 @@ static void *object_at(const struct schema_field *field, const struct schema_lis
 
 /* ---- default */
 
-static void field_default(const struct schema_field *field, void *value)
+void schema_field_default(const struct schema_field *field, void *value)
 {
     switch (field->kind) {
     case SCHEMA_STRING:
@@ -140,9 +140,12 @@ static void field_default(const struct schema_field *field, void *value)
     case SCHEMA_OBJECT:
         schema_default(field->type, place(field, value));
         return;
-    case SCHEMA_VERSION: /* 0.0 */
-    case SCHEMA_LIST:    /* empty */
-        return;          /* the memory is zero already */
+    case SCHEMA_VERSION:
+        STORE(struct document_version, field, value, ((struct document_version){0}));
+        return;
+    case SCHEMA_LIST:
+        schema_list_set(field, value, (struct schema_list){0});
+        return;
     }
     assert(false && "a kind of the table");
 }
@@ -151,7 +154,7 @@ void schema_default(const struct schema_type *type, void *value)
 {
     memset(value, 0, type->bytes);
     for (size_t i = 0; i < type->field_count; i++)
-        field_default(&type->fields[i], value);
+        schema_field_default(&type->fields[i], value);
 }
 
 /* ---- copy */

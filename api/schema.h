@@ -19,7 +19,7 @@ enum schema_kind {
     SCHEMA_AGENT_ID,  /* char *; [a-zA-Z0-9][a-zA-Z0-9._-]{0,62} */
     SCHEMA_TOPIC,     /* char *; Kafka's rule */
     SCHEMA_UUID,      /* char *; lower case */
-    SCHEMA_JSON,      /* char *; any JSON object, kept as compact text with sorted keys; max bytes */
+    SCHEMA_JSON,      /* char *; any JSON object, kept as compact text with sorted keys; max bytes, SCHEMA_JSON_DEPTH_MAX */
     SCHEMA_BOOL,      /* bool */
     SCHEMA_UINT32,    /* uint32_t; min..max */
     SCHEMA_UINT64,    /* uint64_t; JSON integer, 0..2^63-1 */
@@ -33,6 +33,9 @@ enum schema_kind {
     SCHEMA_OBJECT,    /* embedded struct described by `type`; always required */
     SCHEMA_LIST       /* struct {T *items; size_t count} with elements of `element`; min..max is the count */
 };
+
+/* Levels of a SCHEMA_JSON value: it must still fit where the type that holds it is itself deep inside another one. */
+#define SCHEMA_JSON_DEPTH_MAX 8
 
 struct schema_type;
 
@@ -70,6 +73,7 @@ extern const struct schema_type schema_job_spec, schema_agent_registration, sche
 const struct schema_type *schema_type_at(size_t index); /* every type once; NULL past the end */
 
 void schema_default(const struct schema_type *type, void *value); /* value's memory is set, not freed */
+void schema_field_default(const struct schema_field *field, void *value); /* one field; its memory is set, not freed */
 void schema_copy(const struct schema_type *type, void *ret_copy, const void *value); /* deep */
 bool schema_equal(const struct schema_type *type, const void *a, const void *b);
 void schema_free(const struct schema_type *type, void *value); /* what it owns, then zeroes it */
