@@ -1,0 +1,229 @@
+/*
+ * The decisions of one task: what to open, how far to read, when to commit, when to stop. Pure:
+ * time and everything that was seen of Kafka and of the disk come inside events; the shell
+ * (agent/task_thread.c) carries the actions out in their order and answers each with an event.
+ * Owned by the task's thread.
+ *
+ *  OPENING ---> REPLAYING ----------------------------------------------> ACTIVE ---> RELEASING
+ * ---> CLOSED open state   initialise the producer, read T1 with its stamps,        consume, last
+ * commit, compare it   refuse if someone newer is there (FENCED), replay        commit, checkpoint,
+ *   with the     T2 -> T1 silently, first commit stamps all of S1         checkpoint   close
+ *   topics
+ *
+ * States are the ones that users see (api/types.h); `phase` is the step inside one. phase_table in
+ * task.c lists the allowed successors. What holds in each phase:
+ *
+ *   OPEN, RANGES, VERIFY   nothing is applied. RANGES asks the broker for log start and end, VERIFY
+ * compares the fingerprint of the last record applied with the topic (a recreated topic has valid
+ * offsets and other contents). PRODUCER, COMMITTED    nothing is applied; positions are T2. The
+ * order init -> committed offsets -> check is D3.1. REPLAY                 records before `limit` =
+ * T1 are applied silently. Positions never pass T1. STAMP                  limits are lifted; the
+ * first commit (all of S1, own epoch) is asked for. Not yet "active". ACTIVE                 the
+ * first commit has succeeded: our stamp is on every partition of S1. REINIT                 the
+ * epoch rose: last commit under the old one, then PRODUCER again. RELEASE, CHECKPOINT    stopping:
+ * last commit, then the state is written. FENCED                 someone newer was seen. Nothing is
+ * open. Left only for a higher epoch; never initialises again for this. FAILED stopped with a
+ * problem; tried again at `retry_ms` or when what is desired changes.
+ *
+ * Rules kept here: D3.1 (order of an activation), D3.2 (T2 <= T1 at rest, one repair: drop what is
+ * not checkpointed, replay), D3.3 (limits), D3.4 (T1 at activation), D3.6 (history), D3.7
+ * (committed offsets are renewed).
+ */
+#ifndef BATON_AGENT_CORE_TASK_H
+#define BATON_AGENT_CORE_TASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/stamp.h"
+#include "api/types.h"
+#include "common/fsm.h"
+
+#define TASK_NEVER        INT64_MAX
+#define TASK_UNLIMITED    INT64_MAX
+#define TASK_ACTIONS_MAX  16
+#define TASK_DETAIL_BYTES 512
+
+enum task_phase {
+    TASK_PHASE_OPEN,
+    TASK_PHASE_RANGES,
+    TASK_PHASE_VERIFY,
+    TASK_PHASE_PRODUCER,
+    TASK_PHASE_COMMITTED,
+    TASK_PHASE_REPLAY,
+    TASK_PHASE_STAMP,
+    TASK_PHASE_ACTIVE,
+    TASK_PHASE_REINIT,
+    TASK_PHASE_RELEASE,
+    TASK_PHASE_CHECKPOINT,
+    TASK_PHASE_CLOSED,
+    TASK_PHASE_FENCED,
+    TASK_PHASE_FAILED,
+    TASK_PHASE_COUNT
+};
+
+enum task_action {
+    TASK_ACTION_OPEN_STORE,      /* -> STORE_OPENED or STORE_FAILED */
+    TASK_ACTION_QUERY_RANGES,    /* -> RANGES or RANGES_FAILED */
+    TASK_ACTION_VERIFY,          /* compare fingerprints -> VERIFIED, VERIFY_FAILED */
+    TASK_ACTION_OPEN_PRODUCER,   /* a fresh handle; init_transactions -> PRODUCER_READY,
+                                    PRODUCER_FAILED */
+    TASK_ACTION_FETCH_COMMITTED, /* stable offsets with metadata of S1 -> COMMITTED_READ,
+                                    COMMITTED_FAILED */
+    TASK_ACTION_ASSIGN,     /* read all of S2 from `position`; what was fetched before is dropped */
+    TASK_ACTION_COMMIT,     /* outputs, and partitions whose `committing` is set -> COMMIT_DONE,
+                               COMMIT_FAILED */
+    TASK_ACTION_CHECKPOINT, /* freeze the state at the positions -> CHECKPOINTED when it is on disk,
+                               CHECKPOINT_FAILED */
+    TASK_ACTION_CLOSE_PRODUCER, /* destroy; what is not committed is given up */
+    TASK_ACTION_DROP_STATE,     /* drop what is not checkpointed -> STATE_DROPPED or STORE_FAILED */
+    TASK_ACTION_SET_ASIDE,      /* rename the state, then -> as OPEN_STORE */
+    TASK_ACTION_UNASSIGN,       /* read nothing more; drop what was fetched */
+    TASK_ACTION_CLOSE,          /* close consumer, producer, store -> CLOSED */
+    TASK_ACTION_REPORT          /* tell the coordinator now */
+};
+
+enum task_event_kind {
+    TASK_EVENT_START,
+    TASK_EVENT_TICK,
+    TASK_EVENT_DESIRED, /* epoch, restart: what is desired has changed */
+    TASK_EVENT_STOP,
+    TASK_EVENT_STORE_OPENED, /* offsets: T2 of each partition, API_UNKNOWN where it has none */
+    TASK_EVENT_STORE_FAILED,
+    TASK_EVENT_STORE_CORRUPT,
+    TASK_EVENT_RANGES, /* ranges[] of each partition */
+    TASK_EVENT_RANGES_FAILED,
+    TASK_EVENT_VERIFIED,
+    TASK_EVENT_VERIFY_MISMATCH,
+    TASK_EVENT_VERIFY_FAILED,
+    TASK_EVENT_PRODUCER_READY,
+    TASK_EVENT_PRODUCER_FENCED,
+    TASK_EVENT_PRODUCER_FAILED,
+    TASK_EVENT_COMMITTED_READ, /* offsets (API_UNKNOWN: none stored) and stamps of each owned
+                                  partition */
+    TASK_EVENT_COMMITTED_FAILED,
+    TASK_EVENT_COMMIT_DONE,
+    TASK_EVENT_COMMIT_FENCED,
+    TASK_EVENT_COMMIT_FAILED, /* FAILED: refused, or no one knows how it ended */
+    TASK_EVENT_OUTPUT_FAILED, /* an output was refused for good, or the producer broke */
+    TASK_EVENT_CHECKPOINTED,
+    TASK_EVENT_CHECKPOINT_FAILED,
+    TASK_EVENT_STATE_DROPPED,  /* offsets as in STORE_OPENED */
+    TASK_EVENT_POSITION_LOST,  /* partition `index` can not be read at its position */
+    TASK_EVENT_RECORD_REFUSED, /* the record at `offset` of `index` stops the task; problem code in
+                                  `code` */
+    TASK_EVENT_FULL,           /* the state's cache asks for an early commit and checkpoint */
+    TASK_EVENT_CLOSED
+};
+
+struct task_range {
+    int64_t log_start, stable_end, end;
+};
+
+struct task_committed {
+    int64_t offset;
+    bool stamped;
+    struct stamp stamp;
+};
+
+struct task_event {
+    enum task_event_kind kind;
+    int64_t now_ms;
+    const int64_t *offsets; /* per partition of the task, same order */
+    const struct task_range *ranges;
+    const struct task_committed *committed;
+    size_t index;
+    int64_t offset;
+    uint64_t epoch; /* DESIRED */
+    bool restart;   /* DESIRED: something else than the epoch changed: a FAILED task tries again */
+    bool set_aside; /* STORE_OPENED: earlier state was renamed and is not served */
+    bool fatal;     /* *_FAILED: trying again is no use until something changes */
+    const char *code;   /* problem code, where the event brings one */
+    const char *detail; /* text for people; borrowed during the step */
+};
+
+struct task_partition {
+    uint32_t topic, partition;
+    bool owned; /* in S1 */
+    int64_t t0;
+    int64_t t1;              /* committed; API_UNKNOWN until read from Kafka */
+    int64_t position;        /* T2 in memory: next offset to apply */
+    int64_t checkpointed;    /* T2 on disk */
+    int64_t freezing;        /* T2 of the checkpoint under way */
+    int64_t limit;           /* records at or past it are not applied */
+    int64_t committing;      /* offset in the commit under way; API_UNKNOWN: not in it */
+    struct task_range range; /* API_UNKNOWN until known */
+};
+
+struct task_config { /* fixed for the task's life; texts are borrowed from the owner */
+    char incarnation[API_UUID_BYTES + 1];
+    uint32_t processor;
+    bool exactly_once;
+    bool stateful;         /* false: nothing is replayed, T2 is T1 */
+    bool history_retained; /* the logic needs no more than the topic keeps */
+    int64_t commit_interval_ms;
+    int64_t checkpoint_interval_ms;
+};
+
+struct task {
+    struct task_config config;
+    struct fsm phase;
+    uint64_t epoch;         /* desired */
+    uint64_t epoch_working; /* of the activation under way or done; stamps carry it */
+    struct task_partition *partitions;
+    size_t partition_count;
+    bool waiting; /* the answer of an action is outstanding */
+    bool stopping;
+    bool halting; /* a record was refused: commit what is before it, then FAILED */
+    bool assigned;
+    bool kept;       /* the state is of an earlier run: its fingerprints are to be verified */
+    bool commit_all; /* the next commit stamps all of S1, moved or not */
+    bool full;       /* the cache is full: no reading until it is frozen */
+    bool checkpoint_running;
+    int64_t commit_due_ms; /* TASK_NEVER: nothing to commit */
+    int64_t checkpoint_due_ms;
+    int64_t renew_due_ms; /* D3.7 */
+    int64_t watch_due_ms; /* at_least_once: committed metadata is read */
+    int64_t retry_ms;
+    int64_t backoff_ms;
+    char code[64]; /* problem; "" none */
+    char detail[TASK_DETAIL_BYTES];
+    int64_t problem_since_ms;
+};
+
+struct task_actions {
+    enum task_action items[TASK_ACTIONS_MAX];
+    size_t count;
+    int64_t wake_ms; /* call with TICK at this time at the latest */
+};
+
+/* Takes the partitions array (heap; sorted by topic, partition; t0 and owned set). */
+void task_init(struct task *task, const struct task_config *config, uint64_t epoch,
+               struct task_partition *partitions, size_t partition_count, int64_t now_ms);
+void task_finish(struct task *task);
+
+/* `ret_actions` is filled in. One event at a time; actions are carried out in order before the next
+ * event is given. */
+void task_step(struct task *task, const struct task_event *event, struct task_actions *ret_actions);
+
+/*
+ * The hot path between two steps: partition `index` was applied up to `position` (a record, a gap
+ * or the end of partition). Asserts that it does not go back nor past the limit. Follow with TICK
+ * at the end of the round.
+ */
+void task_progress(struct task *task, size_t index, int64_t position, int64_t now_ms);
+
+bool task_may_read(
+    const struct task *task); /* records may be applied now (each partition up to its limit) */
+bool task_may_output(
+    const struct task *task); /* their outputs are to be produced (STAMP, ACTIVE); else silently */
+enum task_state task_state(const struct task *task);
+struct stamp task_stamp(const struct task *task);
+const char *task_phase_name(enum task_phase phase);
+
+/* NULL when every invariant holds, else a static text that names the broken one; for tests and the
+ * simulator. */
+const char *task_check(const struct task *task);
+
+#endif

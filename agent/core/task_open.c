@@ -1,0 +1,259 @@
+/* From the state on disk to the first commit: opening, comparing with the topics, D3.1's
+ * activation, replay. */
+#include "agent/core/task_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+void task_hold(struct task *task)
+{
+    for (size_t i = 0; i < task->partition_count; i++)
+        task->partitions[i].limit = task->partitions[i].position;
+}
+
+/* Puts T2 where the store says; T0 where it knows nothing. False: a T2 below T0 can not be of this
+ * job. */
+static bool take_positions(struct task *task, const int64_t *offsets)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        struct task_partition *partition = &task->partitions[i];
+        int64_t learned = offsets[i] == API_UNKNOWN ? partition->t0 : offsets[i];
+
+        if (learned < partition->t0)
+            return false;
+        partition->position = learned;
+        partition->checkpointed = learned;
+        partition->limit = learned;
+        partition->committing = API_UNKNOWN;
+    }
+    return true;
+}
+
+void task_store_opened(struct task *task, const struct task_event *event,
+                       struct task_actions *actions)
+{
+    task->kept = false;
+    if (!take_positions(task, event->offsets)) {
+        task_set_problem(task, "state_set_aside", "the stored position is below the job's origin",
+                         event->now_ms);
+        task_push(actions, TASK_ACTION_SET_ASIDE);
+        task_enter(task, actions, TASK_PHASE_OPEN, event->now_ms);
+        return;
+    }
+    for (size_t i = 0; i < task->partition_count; i++)
+        task->kept = task->kept || event->offsets[i] != API_UNKNOWN;
+    task_enter(task, actions, TASK_PHASE_RANGES, event->now_ms);
+}
+
+static bool ranges_known(const struct task *task, const struct task_range *ranges)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (ranges[i].log_start == API_UNKNOWN || ranges[i].end == API_UNKNOWN)
+            return false;
+    }
+    return true;
+}
+
+/* D3.6 and D3.12 for one partition: the problem's code, or NULL. May move the position of a job
+ * that allows it. */
+static const char *judge_history(const struct task *task, struct task_partition *partition)
+{
+    const struct task_range *range = &partition->range;
+
+    if (partition->position > range->end)
+        return "topic_truncated";
+    if (range->log_start <= partition->position)
+        return NULL;
+    if (!task->config.stateful || task->config.history_retained) {
+        partition->position = range->log_start;
+        partition->limit = range->log_start;
+        return NULL;
+    }
+    return partition->position == partition->t0 ? "history_incomplete" : "history_lost";
+}
+
+/* While working: a log that ends before what was committed is not the log that was read (S8). */
+static void watch_ranges(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        const struct task_partition *partition = &task->partitions[i];
+
+        if (partition->range.end == API_UNKNOWN || partition->t1 == API_UNKNOWN ||
+            partition->t1 <= partition->range.end)
+            continue;
+        task_set_problem_at(task, i, "topic_truncated",
+                            "the topic ends before the committed offset", now_ms);
+        task_fail(task, actions, now_ms + TASK_RECHECK_MS, now_ms);
+        return;
+    }
+}
+
+void task_ranges(struct task *task, const struct task_event *event, struct task_actions *actions)
+{
+    enum task_phase phase = (enum task_phase)task->phase.state;
+
+    if (phase == TASK_PHASE_RANGES && !ranges_known(task, event->ranges)) {
+        task_set_problem(task, "kafka_unreachable",
+                         "the broker did not say where the partitions start and end",
+                         event->now_ms);
+        task_back_off(task, event->now_ms);
+        return;
+    }
+    for (size_t i = 0; i < task->partition_count; i++)
+        task->partitions[i].range = event->ranges[i];
+    if (phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_ACTIVE)
+        watch_ranges(task, actions, event->now_ms);
+    if (phase != TASK_PHASE_RANGES)
+        return;
+    for (size_t i = 0; i < task->partition_count; i++) {
+        const char *code = judge_history(task, &task->partitions[i]);
+
+        if (code == NULL)
+            continue;
+        task_set_problem_at(task, i, code, "position is outside of the log", event->now_ms);
+        task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
+        return;
+    }
+    task_enter(task, actions, task->kept ? TASK_PHASE_VERIFY : TASK_PHASE_PRODUCER, event->now_ms);
+}
+
+void task_verified(struct task *task, const struct task_event *event, struct task_actions *actions)
+{
+    switch (event->kind) {
+    case TASK_EVENT_VERIFIED:
+        task_enter(task, actions, TASK_PHASE_PRODUCER, event->now_ms);
+        break;
+    case TASK_EVENT_VERIFY_MISMATCH:
+        task_set_problem_at(task, event->index, "topic_recreated",
+                            "the record before the stored position is not the one that was read",
+                            event->now_ms);
+        task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
+        break;
+    default:
+        task_set_problem(task, "kafka_unreachable", event->detail, event->now_ms);
+        task_back_off(task, event->now_ms);
+        break;
+    }
+}
+
+/* D3.1: somebody else's stamp, or a newer one of this processor. */
+static bool is_fencing(const struct task *task, const struct task_committed *committed)
+{
+    return committed->stamped &&
+           (strcmp(committed->stamp.incarnation, task->config.incarnation) != 0 ||
+            committed->stamp.processor != task->config.processor ||
+            committed->stamp.epoch > task->epoch_working);
+}
+
+static bool find_fence(struct task *task, const struct task_event *event,
+                       struct task_actions *actions)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (!task->partitions[i].owned || !is_fencing(task, &event->committed[i]))
+            continue;
+        task_fence(task, actions, "the committed offsets carry the stamp of a newer owner",
+                   event->now_ms);
+        return true;
+    }
+    return false;
+}
+
+/* T1 of each owned partition; false: halted with the problem (D3.4). */
+static bool take_committed(struct task *task, const struct task_event *event,
+                           struct task_actions *actions)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        const struct task_committed *committed = &event->committed[i];
+        const char *code = NULL;
+
+        if (!task->partitions[i].owned)
+            continue;
+        if (committed->offset == API_UNKNOWN)
+            code = "offsets_expired";
+        else if (!committed->stamped)
+            code = "offsets_changed";
+        if (code != NULL) {
+            task_set_problem_at(task, i, code, "seen at activation", event->now_ms);
+            task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
+            return false;
+        }
+        task->partitions[i].t1 = committed->offset;
+    }
+    return true;
+}
+
+/* T1 < T2 (D3.4); false: the state is given up and relearned. */
+static bool settle_ahead(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        struct task_partition *partition = &task->partitions[i];
+
+        if (!partition->owned || partition->t1 >= partition->position)
+            continue;
+        task_set_problem_at(task, i, "state_ahead",
+                            "the committed offset is below what the state has learned", now_ms);
+        if (!task->config.exactly_once) {
+            partition->t1 = partition->position;
+            continue;
+        }
+        task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
+        task_push(actions, TASK_ACTION_UNASSIGN);
+        task_push(actions, TASK_ACTION_SET_ASIDE);
+        task->assigned = false;
+        task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
+        return false;
+    }
+    return true;
+}
+
+void task_committed_read(struct task *task, const struct task_event *event,
+                         struct task_actions *actions)
+{
+    int64_t now_ms = event->now_ms;
+
+    if (find_fence(task, event, actions))
+        return;
+    if (task->phase.state != TASK_PHASE_COMMITTED) { /* the watch of at_least_once */
+        if (strcmp(task->code, "kafka_unreachable") == 0)
+            task_clear_problem(task);
+        return;
+    }
+    if (!take_committed(task, event, actions))
+        return;
+    if (!task->config.stateful) {
+        for (size_t i = 0; i < task->partition_count; i++) {
+            if (task->partitions[i].t1 != task->partitions[i].position)
+                task->assigned = false;
+            task->partitions[i].position = task->partitions[i].t1;
+        }
+    }
+    if (!settle_ahead(task, actions, now_ms))
+        return;
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (task->partitions[i].owned)
+            task->partitions[i].limit = task->partitions[i].t1;
+    }
+    if (!task->assigned)
+        task_push(actions, TASK_ACTION_ASSIGN);
+    task->assigned = true;
+    task_move(task, TASK_PHASE_REPLAY, now_ms);
+    task->checkpoint_due_ms = now_ms + task->config.checkpoint_interval_ms;
+    task_replay_check(task, actions, now_ms);
+}
+
+/* All of S1 at T1: lift the limits and ask for the first commit, which may carry output. */
+void task_replay_check(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    (void)actions; /* the commit follows with the next tick, after one round of reading */
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (task->partitions[i].position < task->partitions[i].limit)
+            return;
+    }
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (task->partitions[i].owned)
+            task->partitions[i].limit = TASK_UNLIMITED;
+    }
+    task->commit_all = true;
+    task->commit_due_ms = now_ms;
+    task_move(task, TASK_PHASE_STAMP, now_ms);
+}
