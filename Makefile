@@ -197,7 +197,7 @@ test-binaries: $(UNIT_BINARIES) $(SIM)
 run-unit: $(UNIT_BINARIES)
 	@scripts/run-unit.sh $(if $(SUITE),$(SUITE),unit) $(UNIT_BINARIES)
 run-sim: $(SIM)
-	@$(if $(SIM),scripts/run-sim.sh $(SIM) $(SIM_ARGS),:)
+	@$(if $(SIM),scripts/run-sim.sh $(if $(SUITE),$(SUITE)-sim,sim) $(SIM) $(SIM_ARGS),:)
 
 # `make unit-agent-core` builds and runs one unit test binary; T=pattern narrows it (Criterion's --filter).
 unit-%:
@@ -247,7 +247,7 @@ bench: ## throughput ratios on this machine
 asan: ## unit tests and simulator under AddressSanitizer and UBSan
 	@scripts/setup.sh build
 	@$(MAKE) VARIANT=asan test-binaries daemons
-	@status=0; $(MAKE) VARIANT=asan SUITE=asan run-unit || status=1; $(MAKE) VARIANT=asan run-sim || status=1; \
+	@status=0; $(MAKE) VARIANT=asan SUITE=asan run-unit || status=1; $(MAKE) VARIANT=asan SUITE=asan run-sim || status=1; \
 	    exit $$status
 
 tsan: ## the daemons under ThreadSanitizer in a smoke run on a real broker

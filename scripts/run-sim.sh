@@ -1,11 +1,13 @@
 #!/bin/bash
 # Runs the simulator and notes its counts: its last line `N passed, N failed` when it prints one, else its exit code.
 #
-# usage: run-sim.sh BINARY [ARGUMENT...]
+# usage: run-sim.sh SUITE BINARY [ARGUMENT...]
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . scripts/results.sh
 
+suite=$1
+shift
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 "$@" 2>&1 | tee "$log"
@@ -16,5 +18,5 @@ if [ -z "${passed:-}" ]; then
 elif [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
     failed=1
 fi
-result_write sim "$passed" "$failed"
+result_write "$suite" "$passed" "$failed"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,32 @@
+#!/bin/bash
+# Runs the tests of one folder on a real broker.
+#
+# usage: run-system.sh SUITE [WORD]
+#   SUITE   system, soak, or tsan (the system tests on the binaries of $BATON_BUILD)
+#   WORD    only tests whose names hold it (pytest's -k, so "handoff and not soak" works as well)
+#
+# Each run has a folder of its own under build/, kept when a test failed: logs, states, the broker's data.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+suite=$1
+word=${2:-}
+folder=tests/system
+[ "$suite" = soak ] && folder=tests/soak
+
+mkdir -p "build/$suite"
+find "build/$suite" -maxdepth 1 -name 'run-*' -mmin +1440 -exec rm -rf {} + # what failed a day ago
+run=$(mktemp -d "$PWD/build/$suite/run-XXXXXX")
+arguments=("$folder" -c tests/pytest.ini --rootdir tests --basetemp "$run/tmp" --color=no)
+[ -n "$word" ] && arguments+=(-k "$word")
+BATON_SUITE=$suite scripts/python.sh -m pytest "${arguments[@]}" </dev/null
+status=$?
+if [ "$status" -eq 0 ]; then
+    rm -rf "$run"
+elif [ "$status" -eq 5 ]; then
+    rm -rf "$run"
+    echo "$suite: no test's name holds '$word'" >&2
+else
+    echo "$suite: logs and states of failed tests are in $run"
+fi
+exit "$status"

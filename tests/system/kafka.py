@@ -1,0 +1,207 @@
+"""Real brokers: one shared by the whole run, and own ones for tests that stop, kill or cut them off.
+
+A broker has, next to its direct listener, listeners that are reached through a proxy only: they advertise the proxy's port,
+so a client that starts from the proxy's address stays behind it for all its connections.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+import process
+from proxy import TcpProxy
+from waiting import wait_until
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts" / "kafka.sh"
+START_LIMIT_S = 60
+ADMIN_LIMIT_S = 30
+
+
+class Broker:
+    """One Kafka node. `directory` keeps its data over restarts."""
+
+    def __init__(self, directory, proxies=0, properties=None):
+        self.directory = pathlib.Path(directory)
+        self.log_path = self.directory / "kafka.log"
+        self.port = process.free_port()
+        self._controller_port = process.free_port()
+        self._proxied = [(process.free_port(), process.free_port()) for _ in range(proxies)]
+        self._properties = {**self._listeners(), **(properties or {})}
+        self._proxies = {}
+        self._child = None
+        self._admin = None
+
+    @property
+    def bootstrap(self):
+        return f"127.0.0.1:{self.port}"
+
+    def _listeners(self):
+        names = ["PLAINTEXT", *(f"PROXY{i}" for i in range(len(self._proxied)))]
+        inner = [self.port, *(broker_port for broker_port, _ in self._proxied)]
+        outer = [self.port, *(proxy_port for _, proxy_port in self._proxied)]
+        listeners = [f"{name}://127.0.0.1:{port}" for name, port in zip(names, inner)]
+        return {
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{self._controller_port}"]),
+            "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in zip(names, outer)),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in [*names, "CONTROLLER"]),
+        }
+
+    # ---- life cycle ----
+
+    def start(self):
+        """Starts the broker (formatting its disk the first time) and waits until it serves."""
+        assert self._child is None or self._child.poll() is not None, "the broker is running"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        environment = {"KAFKA_DIR": str(self.directory), "KAFKA_PORT": str(self.port)}
+        settings = [f"{name}={value}" for name, value in self._properties.items()]
+        prepared = subprocess.run(
+            [SCRIPT, "prepare", *settings], env={**os.environ, **environment}, capture_output=True, text=True
+        )
+        assert prepared.returncode == 0, prepared.stderr
+        self._child = process.start([SCRIPT, "run"], self.log_path, environment)
+        wait_until(self._serves, START_LIMIT_S, f"broker ready, see {self.log_path}", ignoring=())
+        return self
+
+    def _serves(self):
+        assert self._child.poll() is None, f"the broker ended while starting, see {self.log_path}"
+        try:
+            return bool(self.admin.list_topics(timeout=1).brokers)
+        except Exception:  # the client has one class for all failures: any means "not yet"
+            return False
+
+    def stop(self):
+        """An orderly end (SIGTERM)."""
+        if self._child is not None:
+            process.end(self._child, 30)
+
+    def kill(self):
+        """kill -9."""
+        self._child.kill()
+        self._child.wait()
+
+    def pause(self):
+        """SIGSTOP: connections stay open and nobody answers."""
+        self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self._child.send_signal(signal.SIGCONT)
+
+    def restart(self):
+        self.stop()
+        return self.start()
+
+    def finish(self):
+        for proxy in self._proxies.values():
+            proxy.close()
+        self._proxies.clear()
+        self.stop()
+
+    def proxy(self, index=0):
+        """The running proxy before listener PROXY<index>; its `address` is what to give to clients as bootstrap server."""
+        assert index < len(self._proxied), "start the broker with more proxies"
+        if index not in self._proxies or self._proxies[index].closed:
+            broker_port, proxy_port = self._proxied[index]
+            self._proxies[index] = TcpProxy(broker_port, proxy_port)
+        return self._proxies[index]
+
+    # ---- administration ----
+
+    @property
+    def admin(self):
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+        return self._admin
+
+    def create_topic(self, name, partitions=1, **config):
+        """Creates a topic and waits until it has leaders. Dots in setting names are written as underscores."""
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        self._result(self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name])
+        self._wait_for_partitions(name, partitions)
+        return name
+
+    def delete_topic(self, name):
+        self._result(self.admin.delete_topics([name])[name])
+        wait_until(lambda: name not in self.admin.list_topics(timeout=5).topics, ADMIN_LIMIT_S, f"{name} is gone")
+
+    def expand_topic(self, name, partitions):
+        self._result(self.admin.create_partitions([NewPartitions(name, partitions)])[name])
+        self._wait_for_partitions(name, partitions)
+
+    def delete_records(self, name, partition, before_offset):
+        """Moves the log start, as retention does."""
+        at = TopicPartition(name, partition, before_offset)
+        self._result(self.admin.delete_records([at])[at])
+
+    def partition_count(self, name):
+        return len(self.admin.list_topics(name, timeout=5).topics[name].partitions)
+
+    def start_offsets(self, name):
+        return self._offsets(name, OffsetSpec.earliest())
+
+    def end_offsets(self, name):
+        """{partition: high watermark}, open transactions included."""
+        return self._offsets(name, OffsetSpec.latest())
+
+    def committed(self, group, *names):
+        """{(topic, partition): (offset, metadata)} of what the group has committed; all its topics when none is named."""
+        wanted = [TopicPartition(name, p) for name in names for p in range(self.partition_count(name))]
+        request = ConsumerGroupTopicPartitions(group, wanted or None)
+        answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
+        return {(t.topic, t.partition): (t.offset, t.metadata) for t in answer.topic_partitions if t.offset >= 0}
+
+    def group_members(self, group):
+        return self._result(self.admin.describe_consumer_groups([group])[group]).members
+
+    def _offsets(self, name, spec):
+        asked = {TopicPartition(name, p): spec for p in range(self.partition_count(name))}
+        futures = self.admin.list_offsets(asked, request_timeout=ADMIN_LIMIT_S)
+        return {at.partition: self._result(future).offset for at, future in futures.items()}
+
+    def _wait_for_partitions(self, name, count):
+        def ready():
+            topic = self.admin.list_topics(name, timeout=5).topics[name]
+            partitions = topic.partitions.values()
+            return topic.error is None and len(partitions) == count and all(p.leader >= 0 for p in partitions)
+
+        wait_until(ready, ADMIN_LIMIT_S, f"{name} has {count} partitions with leaders")
+
+    @staticmethod
+    def _result(future):
+        return future.result(ADMIN_LIMIT_S)
+
+    # ---- records, for tests of a few records each; producer.py makes loads ----
+
+    def produce(self, topic, records, transactional_id=None, abort=False):
+        """Writes (key, value[, partition]) tuples in order and returns their (partition, offset).
+
+        With `transactional_id` in one transaction, which is aborted when `abort` is set.
+        """
+        config = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+        if transactional_id:
+            config["transactional.id"] = transactional_id
+        producer = Producer(config)
+        places = [None] * len(records)
+
+        def delivered_to(index):
+            def delivered(error, message):
+                assert error is None, error
+                places[index] = (message.partition(), message.offset())
+
+            return delivered
+
+        if transactional_id:
+            producer.init_transactions(ADMIN_LIMIT_S)
+            producer.begin_transaction()
+        for index, (key, value, *partition) in enumerate(records):
+            where = {"partition": partition[0]} if partition else {}
+            producer.produce(topic, value, key, on_delivery=delivered_to(index), **where)
+        assert producer.flush(ADMIN_LIMIT_S) == 0, "records were not delivered"
+        if transactional_id:
+            (producer.abort_transaction if abort else producer.commit_transaction)(ADMIN_LIMIT_S)
+        return places
