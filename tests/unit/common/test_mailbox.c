@@ -130,7 +130,7 @@ Test(mailbox, waits_until_the_deadline)
     mailbox_destroy(mailbox);
 }
 
-Test(mailbox, a_wake_is_kept_for_the_next_receive_only)
+Test(mailbox, a_wake_is_kept_for_the_next_receive_only, .timeout = 60)
 {
     struct mailbox *mailbox = mailbox_create(1, NULL);
     mailbox_wake(mailbox);
@@ -149,7 +149,7 @@ Test(mailbox, a_wake_is_kept_for_the_next_receive_only)
     mailbox_destroy(mailbox);
 }
 
-Test(mailbox, a_closed_one_is_drained)
+Test(mailbox, a_closed_one_is_drained, .timeout = 60)
 {
     struct mailbox *mailbox = mailbox_create(2, NULL);
     cr_assert(mailbox_post(mailbox, &messages[0]));
