@@ -1,0 +1,266 @@
+#include "api/problem.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/utf8.h"
+
+#define REQUEST(name, http_status, title_text, action_text)                                        \
+    {                                                                                              \
+        .code = (name), .status = (http_status), .title = (title_text), .action = (action_text)    \
+    }
+#define OF_JOB(name, http_status, how_bad, title_text, action_text)                                \
+    {                                                                                              \
+        .code = (name), .status = (http_status), .of_job = true, .severity = (how_bad),            \
+        .title = (title_text), .action = (action_text)                                             \
+    }
+#define WARNING  PROBLEM_SEVERITY_WARNING
+#define CRITICAL PROBLEM_SEVERITY_CRITICAL
+
+static const struct problem_entry entries[] = {
+    /* ---- the request itself */
+    REQUEST("malformed_json", 400, "The body is not valid JSON",
+            "Correct the body at the line and column that the detail names."),
+    REQUEST("invalid_query", 400, "A query parameter is not valid",
+            "Correct the parameter that the detail names, or leave it out."),
+    REQUEST("not_found", 404, "There is nothing at this path",
+            "Compare the path with GET /openapi.json."),
+    REQUEST("method_not_allowed", 405, "The path does not take this method",
+            "Use one of the methods in the Allow header."),
+    REQUEST("body_too_large", 413, "The body is larger than allowed",
+            "Send a smaller body; the detail names the limit."),
+    REQUEST("uri_too_long", 414, "The request line is longer than allowed",
+            "Send a shorter path and query; the detail names the limit."),
+    REQUEST("unsupported_media_type", 415, "The body is not of a type that is understood",
+            "Send JSON with the header Content-Type: application/json."),
+    REQUEST("invalid_request", 422, "The body is not valid",
+            "Correct every field that `errors` lists; each text says what is allowed."),
+    REQUEST("headers_too_large", 431, "The request headers are larger than allowed",
+            "Send fewer or shorter headers."),
+
+    /* ---- things that are not there */
+    REQUEST("job_not_found", 404, "There is no such job",
+            "Compare the name with GET /v1/jobs; a deleted job is gone for good."),
+    REQUEST("processor_not_found", 404, "The job has no such processor",
+            "Use a number from 0 to the job's number of processors less one."),
+    REQUEST("agent_not_found", 404, "There is no such agent",
+            "Compare the name with GET /v1/agents; a forgotten agent appears again when it "
+            "registers."),
+    REQUEST("operation_not_found", 404, "There is no such operation",
+            "Compare the id with GET /v1/operations; the oldest finished ones are dropped."),
+
+    /* ---- jobs */
+    REQUEST("precondition_failed", 412, "The job is not what If-Match or If-None-Match says",
+            "Get the job again, apply your change to what it is now, and send it with its new "
+            "ETag."),
+    REQUEST("immutable_field", 409, "A field that can not change was changed",
+            "Send the old value, or do what the detail says to get the new one."),
+    REQUEST("job_deleting", 409, "The job is being deleted",
+            "Wait until the operation that the detail names has ended, then try again."),
+    REQUEST("job_not_running", 409, "The job is not running",
+            "Wait until its operation has ended (GET /v1/operations), or delete the job when that "
+            "failed."),
+    REQUEST("group_has_members", 409, "The consumer group has members",
+            "Stop the consumers that the detail names, or give the job a group of its own; baton "
+            "must be the group's only user."),
+    REQUEST("group_has_offsets", 409, "The consumer group has committed offsets",
+            "Say \"start\": \"committed\" to go on from them, \"reset_offsets\": true to overwrite "
+            "them, or use another group."),
+    REQUEST("offsets_missing", 409, "The consumer group lacks committed offsets",
+            "\"start\": \"committed\" needs one for every partition of every input: commit those "
+            "that the detail names, or choose another start."),
+    REQUEST("topic_unknown", 422, "A topic does not exist",
+            "Create the topic that the detail names, or correct its name; baton creates none."),
+    REQUEST("partition_counts_differ", 422, "The input topics have different partition counts",
+            "Give all inputs the same number of partitions: a key must have the same partition "
+            "number in each."),
+    REQUEST("too_many_processors", 422, "There are more processors than partitions",
+            "Ask for at most as many processors as the inputs have partitions."),
+    REQUEST("output_unknown", 422, "The output topic does not exist",
+            "Create the output topic, or correct its name; baton creates none."),
+    REQUEST("broker_too_old", 422, "The brokers are too old for this delivery",
+            "Upgrade the brokers to 2.5 or newer, or use \"delivery\": \"at_least_once\"."),
+    REQUEST("partitioner_undetermined", 409, "It is not known yet how keys are placed",
+            "Try again when there are records with keys to tell it by, or set the job's "
+            "partitioner when you create it."),
+    REQUEST("limit_reached", 409, "A limit of the cluster is reached",
+            "Delete what is no longer needed; the detail names the limit."),
+    REQUEST("operation_not_cancellable", 409, "The operation can not be cancelled",
+            "Wait for it to end: it has ended already, or is past the point where it could be "
+            "undone."),
+
+    /* ---- agents */
+    REQUEST("agent_unknown", 404, "The agent is not registered",
+            "The agent registers again by itself; when it does not, restart it."),
+    REQUEST("agent_id_in_use", 409, "Another agent that is alive has this id",
+            "Give each agent its own agent_id. After a restart of the same agent wait some "
+            "seconds: it is accepted once the old process is no longer heard of."),
+    REQUEST("superseded", 409, "A newer start of this agent has registered",
+            "Nothing when the agent was restarted: the old process ends its tasks. Otherwise two "
+            "hosts have one agent_id: give one of them another."),
+    REQUEST("protocol_unsupported", 409, "Agent and coordinator have no protocol version in common",
+            "Upgrade the older of the two; the detail names the versions."),
+    REQUEST("agent_still_owns", 409, "The agent is alive",
+            "Stop the agent first; only an agent that is stopped or lost can be forgotten."),
+
+    /* ---- the coordinator */
+    REQUEST("internal", 500, "The coordinator made a mistake",
+            "Report it with the coordinator's log lines of this moment; the request may be tried "
+            "again."),
+    REQUEST("busy", 503, "The coordinator has too much to do",
+            "Try again after the time in the Retry-After header."),
+    REQUEST("starting", 503, "The coordinator is starting or stopping",
+            "Try again after the time in the Retry-After header; see /readyz."),
+    REQUEST("kafka_unavailable", 503, "Kafka did not answer the coordinator",
+            "Check that the brokers are up and that the coordinator's kafka.* settings are right, "
+            "then try again."),
+
+    /* ---- history and offsets of a job */
+    OF_JOB("history_incomplete", 409, CRITICAL,
+           "State can not be rebuilt from what the topics hold",
+           "Start the agent that has the state, when there is one. Otherwise set \"history\": "
+           "\"retained\" if the logic needs no more than the topics keep, or create the job anew. "
+           "Then lengthen the topics' retention."),
+    OF_JOB("history_lost", 0, CRITICAL, "Records that the state still needs are gone",
+           "Retention passed the state while it was behind. Start another agent that has newer "
+           "state, when there is one. Otherwise set \"history\": \"retained\" if the logic can do "
+           "without those records, or create the job anew. Then lengthen the topics' retention."),
+    OF_JOB("offsets_changed", 0, CRITICAL, "Someone else changed the committed offsets",
+           "Find out who reset the group's offsets. To go on where the job was, commit the old "
+           "offsets again (GET .../processors shows them); to accept the new ones, delete the job "
+           "and create it anew with \"start\": \"committed\"."),
+    OF_JOB("offsets_expired", 0, CRITICAL, "The committed offsets are gone",
+           "If the input topic was recreated, create the job anew. Otherwise they expired or were "
+           "deleted: commit the offsets that GET .../processors shows, and raise the brokers' "
+           "offsets.retention.minutes."),
+    OF_JOB("topic_recreated", 0, CRITICAL, "An input topic was deleted and created again",
+           "The state is of records that no longer exist. Delete the job and create it anew."),
+    OF_JOB("topic_truncated", 0, CRITICAL, "An input topic lost records that were processed",
+           "Look for an unclean leader election or data loss on the brokers. The state and the "
+           "outputs hold records that are gone; delete the job and create it anew when they must "
+           "not."),
+    OF_JOB("topic_missing", 0, CRITICAL, "A topic of the job does not exist",
+           "Check that it was not deleted and that baton may describe it. A deleted input can not "
+           "be brought back: delete the job and create it anew. A missing output or dead letter "
+           "topic goes on once it is created."),
+    OF_JOB("partitions_changed", 0, CRITICAL, "An input topic got partitions that are not read",
+           "Someone added partitions outside baton: records in them wait, nothing is lost unless "
+           "retention removes them. Expansion is not available in this version: create the job "
+           "anew, with the old number as initial_partitions, before retention passes them."),
+    OF_JOB("state_ahead", 0, CRITICAL, "The state is ahead of the committed offsets",
+           "The group's offsets went back, or the state is not of this group. The state is set "
+           "aside and rebuilt by itself; find out who reset the offsets."),
+    OF_JOB("retention_risk", 0, WARNING, "The topics do not keep what a rebuild needs",
+           "While no agent has lost its state nothing is wrong. Lengthen the input topics' "
+           "retention and turn compaction off, or set \"history\": \"retained\" if the logic needs "
+           "no more than they keep."),
+    OF_JOB("blocked_by_open_transaction", 0, WARNING, "An open transaction holds a partition back",
+           "A producer of the input topic has not ended its transaction. Find it with "
+           "kafka-transactions.sh find-hanging; the broker aborts it after the producer's "
+           "transaction timeout, or abort it there."),
+    OF_JOB("partitioner_opaque", 409, WARNING, "Keys are placed by a rule that is not known",
+           "Processing is not affected, but a key can not be looked up and partitions can not be "
+           "expanded. Let all producers use murmur2 (Java's default) or all crc32 (librdkafka's)."),
+
+    /* ---- the group and its fence */
+    OF_JOB("group_intruded", 0, CRITICAL, "Other consumers are in the job's group",
+           "Outputs are held back. Stop the members that the detail names, or give them another "
+           "group.id; the job goes on by itself when the group is empty."),
+    OF_JOB("fenced", 0, CRITICAL, "Another producer took the processor over",
+           "Expected for a moment after a hand-over. If it stays or comes again, look for a second "
+           "process with the same transactional.id (the detail names it): a cloned host, or a "
+           "second cluster that was restored from a copy of the database."),
+
+    /* ---- records and logic */
+    OF_JOB("record_failed", 0, CRITICAL, "The logic refused a record",
+           "The processor waits at the record that the detail names. Correct the logic, or set "
+           "\"on_error\" to \"skip\" or \"dead_letter\"."),
+    OF_JOB("null_key_halt", 0, CRITICAL, "A record has no key",
+           "The processor waits at the record that the detail names, as \"null_key\": \"halt\" "
+           "says. Set it to \"skip\" to go on without it."),
+    OF_JOB("logic_missing", 0, CRITICAL, "An agent does not have the job's logic",
+           "Put the plugin, in the version that the detail names, into the agent's plugin folder; "
+           "it is looked for again by itself."),
+    OF_JOB("logic_crashed", 0, CRITICAL, "The logic broke off",
+           "It is tried again by itself. If it stays, correct the logic or its config; the agent's "
+           "log has more."),
+    OF_JOB("output_failed", 0, CRITICAL, "Outputs can not be written",
+           "Check that the output topic exists, that the agent may write to it, and that the "
+           "record is not larger than it takes; the detail has the broker's answer."),
+
+    /* ---- agents and their disks */
+    OF_JOB("no_agent", 0, CRITICAL, "There is no agent for a processor",
+           "Start an agent, and check in its log that it reaches the coordinator."),
+    OF_JOB("capacity_exhausted", 0, CRITICAL, "The agents have no room for a processor",
+           "Start another agent, or raise `capacity` of those there are."),
+    OF_JOB("agent_lost", 0, CRITICAL, "The agent of a processor is not heard of",
+           "Check the host and its connection to the coordinator. The processor moves to another "
+           "agent when rejoin_grace has passed; when the agent only lacks the coordinator, it "
+           "still processes."),
+    OF_JOB("state_set_aside", 0, WARNING, "State on disk was not usable and is rebuilt",
+           "It is rebuilt by itself. Check the host's disk if it comes again; the unusable files "
+           "are kept beside the state for a while."),
+    OF_JOB("store_failed", 503, CRITICAL, "The disk refused to store",
+           "Check space, permissions and health of the disk that the detail names; it is tried "
+           "again by itself."),
+
+    /* ---- Kafka */
+    OF_JOB("kafka_unreachable", 0, CRITICAL, "The brokers do not answer",
+           "Check that the brokers are up and reachable from the agent or coordinator that the "
+           "detail names, and that its kafka.* settings are right; it is tried again by itself."),
+    OF_JOB("transaction_failed", 0, WARNING, "A transaction failed and is repeated",
+           "Nothing is lost or doubled. If it comes often, look at the brokers' health and at "
+           "transaction.timeout.ms."),
+};
+
+const struct problem_entry *problem_at(size_t index)
+{
+    return index < sizeof(entries) / sizeof(entries[0]) ? &entries[index] : NULL;
+}
+
+const struct problem_entry *problem_find(const char *code)
+{
+    const struct problem_entry *entry = NULL;
+    for (size_t i = 0; (entry = problem_at(i)) != NULL; i++)
+        if (strcmp(entry->code, code) == 0)
+            break;
+    assert(entry != NULL);
+    return entry;
+}
+
+/* ---- bodies */
+
+#define CUT_MARK "..."
+
+void problem_body(struct problem_body *ret_body, const char *code, const char *format, ...)
+{
+    const struct problem_entry *entry = problem_find(code);
+    assert(entry->status != 0);
+
+    char detail[API_TEXT_BYTES_MAX + 1];
+    va_list args;
+    va_start(args, format);
+    int bytes = vsnprintf(detail, sizeof(detail), format, args);
+    va_end(args);
+    assert(bytes >= 0);
+    if ((size_t)bytes >= sizeof(detail)) {
+        size_t kept = utf8_cut(detail, API_TEXT_BYTES_MAX - strlen(CUT_MARK));
+        memcpy(detail + kept, CUT_MARK, sizeof(CUT_MARK));
+    }
+    *ret_body = (struct problem_body){.type = mem_printf("urn:baton:problem:%s", code),
+                                      .title = mem_strdup(entry->title),
+                                      .status = entry->status,
+                                      .detail = mem_strdup(detail),
+                                      .code = mem_strdup(code)};
+}
+
+void problem_take_faults(struct problem_body *body, struct codec_faults *faults)
+{
+    assert(body->errors.count == 0);
+    body->errors.items = faults->items;
+    body->errors.count = faults->count;
+    *faults = (struct codec_faults){0};
+}
