@@ -221,12 +221,17 @@ const struct problem_entry *problem_at(size_t index)
     return index < sizeof(entries) / sizeof(entries[0]) ? &entries[index] : NULL;
 }
 
+const struct problem_entry *problem_lookup(const char *code)
+{
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
+        if (strcmp(entries[i].code, code) == 0)
+            return &entries[i];
+    return NULL;
+}
+
 const struct problem_entry *problem_find(const char *code)
 {
-    const struct problem_entry *entry = NULL;
-    for (size_t i = 0; (entry = problem_at(i)) != NULL; i++)
-        if (strcmp(entry->code, code) == 0)
-            break;
+    const struct problem_entry *entry = problem_lookup(code);
     assert(entry != NULL);
     return entry;
 }

@@ -20,8 +20,9 @@ struct problem_entry {
     const char *action; /* what to do */
 };
 
-/* Never NULL: an unknown code is our own mistake and asserts. */
+/* Never NULL: an unknown code is our own mistake and asserts. For a code that a peer sent use problem_lookup. */
 const struct problem_entry *problem_find(const char *code);
+const struct problem_entry *problem_lookup(const char *code); /* NULL: unknown */
 const struct problem_entry *problem_at(size_t index); /* NULL past the end: to list them */
 
 /*

@@ -23,7 +23,7 @@ struct route {
     enum route_id id;
     const char *method;
     const char *path; /* "/v1/jobs/{job}/processors/{n}" */
-    const char *query[6]; /* names of the query parameters that it takes; others are refused by name */
+    const char *query[6]; /* names of the query parameters that it takes; others are refused by name; NULL after the last */
     bool on_coordinator, on_agent;
 };
 
@@ -33,7 +33,10 @@ struct route_match {
     char allow[64];            /* "GET, PUT" for 405; "" for 404 */
 };
 
-/* `path` is percent-decoded already. HEAD matches GET. */
+/*
+ * `path` is percent-decoded already. HEAD matches GET. A parameter is one segment, 1 to ROUTES_PARAMETER_BYTES - 1 bytes; those of
+ * the matched route are in the order of its path, the others "".
+ */
 void routes_match(const char *method, const char *path, bool on_agent, struct route_match *ret_match);
 const struct route *routes_at(size_t index); /* NULL past the end */
 
