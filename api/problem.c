@@ -63,6 +63,9 @@ static const struct problem_entry entries[] = {
     REQUEST("job_not_running", 409, "The job is not running",
             "Wait until its operation has ended (GET /v1/operations), or delete the job when that "
             "failed."),
+    REQUEST("group_in_use", 409, "Another job has this consumer group",
+            "Give the job a group of its own: the group's committed offsets are one job's "
+            "progress."),
     REQUEST("group_has_members", 409, "The consumer group has members",
             "Stop the consumers that the detail names, or give the job a group of its own; baton "
             "must be the group's only user."),
