@@ -14,7 +14,9 @@
 void view_job(const struct job_row *row, struct job_view *ret_view);
 void view_operation(const struct operation_row *row, struct operation_view *ret_view);
 
-/* "op-<number>", as operations are named outside; false when `text` is not of that form. */
+/* "op-<number>", as operations are named outside: free(). */
+char *view_operation_name(uint64_t id);
+/* The way back; false when `text` is not of that form. */
 bool view_operation_parse(const char *text, uint64_t *ret_id);
 
 const char *view_operation_kind(enum operation_kind kind); /* "create_job", ... */

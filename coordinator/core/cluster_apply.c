@@ -1,0 +1,225 @@
+/*
+ * The fold: how each kind of change alters the cluster in memory. The same code runs when a step
+ * records a change and when the store loads a row, so memory and disk can not disagree about what a
+ * row means.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/rows.h"
+#include "coordinator/core/update.h"
+#include "coordinator/core/view.h"
+
+/* ---- jobs */
+
+/* Processors are only ever added; new ones have no owner until a placement says otherwise. */
+static void grow_processors(struct job *job)
+{
+    size_t count = job->processors.count;
+    assert(job->row.processors >= count);
+    if (job->row.processors == count)
+        return;
+    job->processors.items =
+        mem_realloc(job->processors.items, job->row.processors, sizeof(struct processor));
+    for (; count < job->row.processors; count++)
+        job->processors.items[count] = (struct processor){
+            .placement = {.job = mem_strdup(job->row.name), .processor = (uint32_t)count},
+            .stored_at = API_UNKNOWN,
+        };
+    job->processors.count = count;
+}
+
+static void apply_job(struct cluster *cluster, struct job_row *row)
+{
+    size_t index;
+    struct job *job;
+    if (cluster_find_job(cluster, row->name, &index)) {
+        job = cluster->jobs.items[index];
+        rows_finish_job(&job->row);
+    } else {
+        job = mem_calloc(1, sizeof(*job));
+        cluster->jobs.items = mem_grow(cluster->jobs.items, cluster->jobs.count,
+                                       &cluster->jobs.capacity, sizeof(struct job *));
+        memmove(&cluster->jobs.items[index + 1], &cluster->jobs.items[index],
+                (cluster->jobs.count - index) * sizeof(struct job *));
+        cluster->jobs.items[index] = job;
+        cluster->jobs.count++;
+    }
+    job->row = *row;
+    *row = (struct job_row){0};
+    grow_processors(job);
+}
+
+static void apply_job_removed(struct cluster *cluster, const char *name)
+{
+    size_t index;
+    if (!cluster_find_job(cluster, name, &index))
+        return;
+    cluster_destroy_job(cluster->jobs.items[index]);
+    cluster->jobs.count--;
+    memmove(&cluster->jobs.items[index], &cluster->jobs.items[index + 1],
+            (cluster->jobs.count - index) * sizeof(struct job *));
+}
+
+/* ---- processors */
+
+static struct processor *find_processor(struct cluster *cluster, const char *name, uint32_t number)
+{
+    struct job *job = cluster_job(cluster, name);
+    assert(job != NULL);
+    assert(number < job->processors.count);
+    return &job->processors.items[number];
+}
+
+static void apply_placement(struct cluster *cluster, struct placement_row *row)
+{
+    struct processor *processor = find_processor(cluster, row->job, row->processor);
+    if (row->epoch != processor->placement.epoch)
+        processor->active_since_ms = 0;
+    if (!rows_text_equal(row->agent, processor->placement.agent)) {
+        processor->fence_retry_ms = 0;
+        processor->fence_backoff_ms = 0;
+    }
+    rows_finish_placement(&processor->placement);
+    processor->placement = *row;
+    *row = (struct placement_row){0};
+}
+
+static void apply_observation(struct cluster *cluster, struct observation_row *row)
+{
+    struct processor *processor = find_processor(cluster, row->job, row->processor);
+    free(processor->stored.items);
+    processor->stored.items = row->progress.items;
+    processor->stored.count = row->progress.count;
+    processor->stored_at = row->at;
+    row->progress.items = NULL;
+    row->progress.count = 0;
+}
+
+/* ---- agents */
+
+/* What an earlier incarnation reported says nothing about the new one. */
+static void forget_reports(struct agent *agent)
+{
+    agent->applied = (struct document_version){0};
+    agent->reports = 0;
+    cluster_clear_strays(agent);
+}
+
+static void apply_agent(struct cluster *cluster, struct agent_row *row)
+{
+    size_t index;
+    struct agent *agent;
+    if (cluster_find_agent(cluster, row->agent_id, &index)) {
+        agent = cluster->agents.items[index];
+        if (strcmp(agent->row.incarnation, row->incarnation) != 0)
+            forget_reports(agent);
+        rows_finish_agent(&agent->row);
+    } else {
+        agent = mem_calloc(1, sizeof(*agent));
+        cluster->agents.items = mem_grow(cluster->agents.items, cluster->agents.count,
+                                         &cluster->agents.capacity, sizeof(struct agent *));
+        memmove(&cluster->agents.items[index + 1], &cluster->agents.items[index],
+                (cluster->agents.count - index) * sizeof(struct agent *));
+        cluster->agents.items[index] = agent;
+        cluster->agents.count++;
+        agent->seen_at = API_UNKNOWN;
+    }
+    agent->row = *row;
+    *row = (struct agent_row){0};
+}
+
+static void apply_agent_removed(struct cluster *cluster, const char *agent_id)
+{
+    size_t index;
+    if (!cluster_find_agent(cluster, agent_id, &index))
+        return;
+    cluster_destroy_agent(cluster->agents.items[index]);
+    cluster->agents.count--;
+    memmove(&cluster->agents.items[index], &cluster->agents.items[index + 1],
+            (cluster->agents.count - index) * sizeof(struct agent *));
+}
+
+/* ---- operations */
+
+static void remove_operation(struct cluster *cluster, size_t index)
+{
+    cluster_destroy_operation(cluster->operations.items[index]);
+    cluster->operations.count--;
+    memmove(&cluster->operations.items[index], &cluster->operations.items[index + 1],
+            (cluster->operations.count - index) * sizeof(struct operation *));
+}
+
+static void drop_oldest_finished(struct cluster *cluster)
+{
+    size_t finished = 0, oldest = SIZE_MAX;
+    for (size_t i = 0; i < cluster->operations.count; i++) {
+        if (!view_operation_finished(cluster->operations.items[i]->row.state))
+            continue;
+        finished++;
+        if (oldest == SIZE_MAX)
+            oldest = i;
+    }
+    if (finished > CLUSTER_OPERATIONS_FINISHED_MAX)
+        remove_operation(cluster, oldest);
+}
+
+static void apply_operation(struct cluster *cluster, struct operation_row *row)
+{
+    size_t index;
+    struct operation *operation;
+    if (cluster_find_operation(cluster, row->id, &index)) {
+        operation = cluster->operations.items[index];
+        rows_finish_operation(&operation->row);
+    } else {
+        operation = mem_calloc(1, sizeof(*operation));
+        cluster->operations.items =
+            mem_grow(cluster->operations.items, cluster->operations.count,
+                     &cluster->operations.capacity, sizeof(struct operation *));
+        memmove(&cluster->operations.items[index + 1], &cluster->operations.items[index],
+                (cluster->operations.count - index) * sizeof(struct operation *));
+        cluster->operations.items[index] = operation;
+        cluster->operations.count++;
+    }
+    operation->row = *row;
+    *row = (struct operation_row){0};
+    drop_oldest_finished(cluster);
+}
+
+/* ---- all kinds */
+
+void cluster_apply(struct cluster *cluster, struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_META:
+        cluster->meta = change->meta;
+        break;
+    case CHANGE_JOB:
+        apply_job(cluster, &change->job);
+        break;
+    case CHANGE_JOB_REMOVED:
+        apply_job_removed(cluster, change->job.name);
+        break;
+    case CHANGE_PLACEMENT:
+        apply_placement(cluster, &change->placement);
+        break;
+    case CHANGE_AGENT:
+        apply_agent(cluster, &change->agent);
+        break;
+    case CHANGE_AGENT_REMOVED:
+        apply_agent_removed(cluster, change->agent.agent_id);
+        break;
+    case CHANGE_OPERATION:
+        apply_operation(cluster, &change->operation);
+        break;
+    case CHANGE_OBSERVATION:
+        apply_observation(cluster, &change->observation);
+        break;
+    case CHANGE_EVENT:
+        break; /* history: the store alone keeps it */
+    }
+    change_finish(change);
+}

@@ -1,0 +1,175 @@
+/* The invariants of coordinator/core/cluster.h, for tests, the simulator, and what was loaded from
+ * disk. */
+#include <string.h>
+
+#include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/rows.h"
+#include "coordinator/core/view.h"
+
+static const char *check_offsets(const struct job_row *row)
+{
+    size_t expected = row->spec.inputs.count * row->partitions;
+    if (row->origins.count != expected)
+        return "an input partition without an origin, or one too many";
+    if (row->starts.count != expected)
+        return "an input partition without a start, or one too many";
+    for (size_t i = 0; i < expected; i++) {
+        const struct input_offset *origin = &row->origins.items[i], *start = &row->starts.items[i];
+        if (origin->topic != i / row->partitions || origin->partition != i % row->partitions)
+            return "origins are not in the order of topic and partition";
+        if (start->topic != origin->topic || start->partition != origin->partition)
+            return "starts are not in the order of the origins";
+        if (origin->offset < 0 || start->offset < origin->offset)
+            return "a job starts before its origin, or at an unknown offset";
+    }
+    return NULL;
+}
+
+static const char *check_counts(const struct job *job)
+{
+    const struct job_row *row = &job->row;
+    if (row->partitions_initial < 1 || row->partitions < row->partitions_initial)
+        return "fewer partitions than initially";
+    if (row->processors_initial < 1 || row->processors < row->processors_initial)
+        return "fewer processors than initially";
+    if (row->processors_initial != row->spec.processors)
+        return "the initial number of processors is not the specification's";
+    if (row->partitions < row->processors)
+        return "more processors than partitions";
+    if (job->processors.count != row->processors)
+        return "a processor without a placement";
+    return NULL;
+}
+
+static const char *check_owner(const struct cluster *cluster, const struct job *job,
+                               const struct placement_row *placement)
+{
+    if (placement->agent_incarnation == NULL)
+        return "an owner without an incarnation";
+    if (job->row.state != JOB_STATE_RUNNING && job->row.state != JOB_STATE_DELETING)
+        return "an owner for a processor of a job that does not run";
+    const struct agent *agent = cluster_agent(cluster, placement->agent);
+    if (agent == NULL)
+        return "an owner that is no agent";
+    if (strcmp(agent->row.incarnation, placement->agent_incarnation) != 0)
+        return "an epoch that was given to another incarnation of its owner";
+    if (placement->epoch == 0)
+        return "an owner without an epoch";
+    return NULL;
+}
+
+static const char *check_placement(const struct cluster *cluster, const struct job *job,
+                                   uint32_t number)
+{
+    const struct placement_row *placement = &job->processors.items[number].placement;
+    if (strcmp(placement->job, job->row.name) != 0 || placement->processor != number)
+        return "a placement in another's place";
+    if (placement->epoch > cluster->meta.epoch)
+        return "an epoch that was never handed out";
+    if (placement->agent != NULL)
+        return check_owner(cluster, job, placement);
+    if (placement->agent_incarnation != NULL || placement->activated)
+        return "an activation without an owner";
+    return NULL;
+}
+
+static const char *check_operation_of(const struct cluster *cluster, const struct job *job)
+{
+    const struct operation *operation = cluster_operation(cluster, job->row.operation);
+    bool unfinished = operation != NULL && !view_operation_finished(operation->row.state);
+    bool expected = job->row.state == JOB_STATE_CREATING || job->row.state == JOB_STATE_DELETING;
+    if (expected && !unfinished)
+        return "a job that is being created or deleted without an operation";
+    if (!expected && unfinished)
+        return "an operation of a job that it has nothing to do for";
+    return NULL;
+}
+
+static const char *check_job(const struct cluster *cluster, const struct job *job)
+{
+    const char *broken = check_counts(job);
+    if (broken == NULL)
+        broken = check_offsets(&job->row);
+    if (broken == NULL)
+        broken = check_operation_of(cluster, job);
+    for (uint32_t i = 0; broken == NULL && i < job->processors.count; i++)
+        broken = check_placement(cluster, job, i);
+    return broken;
+}
+
+static const char *check_jobs(const struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        const struct job *job = cluster->jobs.items[i];
+        if (i > 0 && strcmp(cluster->jobs.items[i - 1]->row.name, job->row.name) >= 0)
+            return "jobs are not in the order of their names";
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(cluster->jobs.items[j]->row.spec.group_id, job->row.spec.group_id) == 0)
+                return "two jobs with one group";
+        const char *broken = check_job(cluster, job);
+        if (broken != NULL)
+            return broken;
+    }
+    return NULL;
+}
+
+static const char *check_operations(const struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->operations.count; i++) {
+        const struct operation_row *row = &cluster->operations.items[i]->row;
+        if (row->id == 0 || row->id > cluster->meta.operation_id)
+            return "an operation with a number that was never handed out";
+        if (i > 0 && cluster->operations.items[i - 1]->row.id >= row->id)
+            return "operations are not in the order of their numbers";
+        if (view_operation_finished(row->state))
+            continue;
+        const struct job *job = cluster_job(cluster, row->job);
+        if (job == NULL || strcmp(job->row.incarnation, row->job_incarnation) != 0 ||
+            job->row.operation != row->id)
+            return "an unfinished operation without its job";
+    }
+    return NULL;
+}
+
+/* No two processors hold one epoch: epochs compare across processors (D3.1). */
+static const char *check_epochs(const struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        const struct job *job = cluster->jobs.items[i];
+        for (size_t p = 0; p < job->processors.count; p++) {
+            uint64_t epoch = job->processors.items[p].placement.epoch;
+            for (size_t j = 0; epoch != 0 && j <= i; j++) {
+                const struct job *other = cluster->jobs.items[j];
+                size_t limit = j == i ? p : other->processors.count;
+                for (size_t q = 0; q < limit; q++)
+                    if (other->processors.items[q].placement.epoch == epoch)
+                        return "one epoch was handed out twice";
+            }
+        }
+    }
+    return NULL;
+}
+
+static const char *check_agents(const struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->agents.count; i++) {
+        const struct agent *agent = cluster->agents.items[i];
+        if (i > 0 && strcmp(cluster->agents.items[i - 1]->row.agent_id, agent->row.agent_id) >= 0)
+            return "agents are not in the order of their ids";
+        if (agent->document_decision > cluster->meta.decision)
+            return "a document with a version that is still to come";
+    }
+    return NULL;
+}
+
+const char *cluster_check(const struct cluster *cluster)
+{
+    const char *broken = check_jobs(cluster);
+    if (broken == NULL)
+        broken = check_operations(cluster);
+    if (broken == NULL)
+        broken = check_agents(cluster);
+    if (broken == NULL)
+        broken = check_epochs(cluster);
+    return broken;
+}

@@ -1,0 +1,37 @@
+/*
+ * The parts of a cluster that only coordinator/core changes. Everything durable goes through
+ * update_change, which ends in cluster_apply; these are its tools and those for what lives in
+ * memory alone.
+ */
+#ifndef BATON_COORDINATOR_CORE_CLUSTER_INTERNAL_H
+#define BATON_COORDINATOR_CORE_CLUSTER_INTERNAL_H
+
+#include "coordinator/core/cluster.h"
+
+/* Finished operations beyond these are in the store alone. */
+#define CLUSTER_OPERATIONS_FINISHED_MAX 1000
+
+/* Where it is, or where it would have to be inserted. */
+bool cluster_find_job(const struct cluster *cluster, const char *name, size_t *ret_index);
+bool cluster_find_agent(const struct cluster *cluster, const char *agent_id, size_t *ret_index);
+bool cluster_find_operation(const struct cluster *cluster, uint64_t id, size_t *ret_index);
+
+void cluster_destroy_job(struct job *job);
+void cluster_destroy_agent(struct agent *agent);
+void cluster_destroy_operation(struct operation *operation);
+
+/* Takes the report, which came as a part of the agent's newest one. */
+void cluster_set_observed(struct processor *processor, const struct agent *agent,
+                          struct task_report *report);
+void cluster_clear_strays(struct agent *agent);
+void cluster_clear_kept(struct agent *agent);
+
+void cluster_remove_poll(struct cluster *cluster, size_t index);
+void cluster_remove_operation_wait(struct cluster *cluster, size_t index);
+struct pending_creation cluster_take_creation(struct cluster *cluster, size_t index);
+void cluster_finish_creation(struct pending_creation *creation);
+
+/* When an agent that is not heard of until then is lost. */
+int64_t cluster_agent_deadline(const struct cluster *cluster, const struct agent *agent);
+
+#endif

@@ -1,0 +1,326 @@
+#include "coordinator/core/rows.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/schema.h"
+#include "common/mem.h"
+
+/* ---- texts and lists */
+
+char *rows_text_copy(const char *text)
+{
+    return text != NULL ? mem_strdup(text) : NULL;
+}
+
+bool rows_text_equal(const char *a, const char *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return strcmp(a, b) == 0;
+}
+
+void rows_text_set(char **text, const char *value)
+{
+    char *copy = rows_text_copy(value);
+    free(*text);
+    *text = copy;
+}
+
+static void *items_copy(const void *items, size_t count, size_t bytes)
+{
+    return count > 0 ? mem_memdup(items, count * bytes) : NULL;
+}
+
+static bool offsets_equal(const struct input_offset *a, size_t a_count,
+                          const struct input_offset *b, size_t b_count)
+{
+    if (a_count != b_count)
+        return false;
+    for (size_t i = 0; i < a_count; i++)
+        if (a[i].topic != b[i].topic || a[i].partition != b[i].partition ||
+            a[i].offset != b[i].offset)
+            return false;
+    return true;
+}
+
+bool rows_progress_equal(const struct partition_progress *a, size_t a_count,
+                         const struct partition_progress *b, size_t b_count)
+{
+    if (a_count != b_count)
+        return false;
+    for (size_t i = 0; i < a_count; i++)
+        if (a[i].topic != b[i].topic || a[i].partition != b[i].partition || a[i].t0 != b[i].t0 ||
+            a[i].t1 != b[i].t1 || a[i].t2 != b[i].t2)
+            return false;
+    return true;
+}
+
+/* ---- jobs */
+
+void rows_copy_job(struct job_row *ret_copy, const struct job_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->name = rows_text_copy(row->name);
+    ret_copy->incarnation = rows_text_copy(row->incarnation);
+    ret_copy->partitioner_reason = rows_text_copy(row->partitioner_reason);
+    schema_copy(&schema_job_spec, &ret_copy->spec, &row->spec);
+    ret_copy->warnings.items = mem_calloc(row->warnings.count, sizeof(char *));
+    for (size_t i = 0; i < row->warnings.count; i++)
+        ret_copy->warnings.items[i] = mem_strdup(row->warnings.items[i]);
+    ret_copy->origins.items =
+        items_copy(row->origins.items, row->origins.count, sizeof(*row->origins.items));
+    ret_copy->starts.items =
+        items_copy(row->starts.items, row->starts.count, sizeof(*row->starts.items));
+}
+
+void rows_finish_job(struct job_row *row)
+{
+    free(row->name);
+    free(row->incarnation);
+    free(row->partitioner_reason);
+    schema_free(&schema_job_spec, &row->spec);
+    for (size_t i = 0; i < row->warnings.count; i++)
+        free(row->warnings.items[i]);
+    free(row->warnings.items);
+    free(row->origins.items);
+    free(row->starts.items);
+    *row = (struct job_row){0};
+}
+
+static bool warnings_equal(const struct job_row *a, const struct job_row *b)
+{
+    if (a->warnings.count != b->warnings.count)
+        return false;
+    for (size_t i = 0; i < a->warnings.count; i++)
+        if (strcmp(a->warnings.items[i], b->warnings.items[i]) != 0)
+            return false;
+    return true;
+}
+
+static bool job_equal(const struct job_row *a, const struct job_row *b)
+{
+    return rows_text_equal(a->name, b->name) && rows_text_equal(a->incarnation, b->incarnation) &&
+           a->state == b->state && a->generation == b->generation &&
+           a->created_at == b->created_at && schema_equal(&schema_job_spec, &a->spec, &b->spec) &&
+           a->partitions_initial == b->partitions_initial && a->partitions == b->partitions &&
+           a->processors_initial == b->processors_initial && a->processors == b->processors &&
+           a->map_version == b->map_version && a->partitioner == b->partitioner &&
+           rows_text_equal(a->partitioner_reason, b->partitioner_reason) &&
+           a->operation == b->operation && warnings_equal(a, b) &&
+           offsets_equal(a->origins.items, a->origins.count, b->origins.items, b->origins.count) &&
+           offsets_equal(a->starts.items, a->starts.count, b->starts.items, b->starts.count);
+}
+
+/* ---- placements */
+
+void rows_copy_placement(struct placement_row *ret_copy, const struct placement_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->agent = rows_text_copy(row->agent);
+    ret_copy->agent_incarnation = rows_text_copy(row->agent_incarnation);
+    ret_copy->trouble = rows_text_copy(row->trouble);
+    ret_copy->reason = rows_text_copy(row->reason);
+}
+
+void rows_finish_placement(struct placement_row *row)
+{
+    free(row->job);
+    free(row->agent);
+    free(row->agent_incarnation);
+    free(row->trouble);
+    free(row->reason);
+    *row = (struct placement_row){0};
+}
+
+static bool placement_equal(const struct placement_row *a, const struct placement_row *b)
+{
+    return rows_text_equal(a->job, b->job) && a->processor == b->processor &&
+           rows_text_equal(a->agent, b->agent) &&
+           rows_text_equal(a->agent_incarnation, b->agent_incarnation) && a->epoch == b->epoch &&
+           a->activated == b->activated && rows_text_equal(a->trouble, b->trouble) &&
+           rows_text_equal(a->reason, b->reason) && a->changed_at == b->changed_at;
+}
+
+/* ---- agents */
+
+void rows_copy_agent(struct agent_row *ret_copy, const struct agent_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->agent_id = rows_text_copy(row->agent_id);
+    ret_copy->incarnation = rows_text_copy(row->incarnation);
+    ret_copy->version = rows_text_copy(row->version);
+    ret_copy->address = rows_text_copy(row->address);
+    ret_copy->tags.items = mem_calloc(row->tags.count, sizeof(struct tag));
+    for (size_t i = 0; i < row->tags.count; i++)
+        schema_copy(&schema_tag, &ret_copy->tags.items[i], &row->tags.items[i]);
+}
+
+void rows_finish_agent(struct agent_row *row)
+{
+    free(row->agent_id);
+    free(row->incarnation);
+    free(row->version);
+    free(row->address);
+    for (size_t i = 0; i < row->tags.count; i++)
+        schema_free(&schema_tag, &row->tags.items[i]);
+    free(row->tags.items);
+    *row = (struct agent_row){0};
+}
+
+static bool agent_equal(const struct agent_row *a, const struct agent_row *b)
+{
+    if (a->tags.count != b->tags.count)
+        return false;
+    for (size_t i = 0; i < a->tags.count; i++)
+        if (!schema_equal(&schema_tag, &a->tags.items[i], &b->tags.items[i]))
+            return false;
+    return rows_text_equal(a->agent_id, b->agent_id) &&
+           rows_text_equal(a->incarnation, b->incarnation) && a->state == b->state &&
+           rows_text_equal(a->version, b->version) && rows_text_equal(a->address, b->address) &&
+           a->protocol == b->protocol && a->capacity == b->capacity &&
+           a->registered_at == b->registered_at;
+}
+
+/* ---- operations */
+
+void rows_copy_operation(struct operation_row *ret_copy, const struct operation_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->job_incarnation = rows_text_copy(row->job_incarnation);
+    ret_copy->reason = rows_text_copy(row->reason);
+    ret_copy->error = rows_text_copy(row->error);
+}
+
+void rows_finish_operation(struct operation_row *row)
+{
+    free(row->job);
+    free(row->job_incarnation);
+    free(row->reason);
+    free(row->error);
+    *row = (struct operation_row){0};
+}
+
+static bool operation_equal(const struct operation_row *a, const struct operation_row *b)
+{
+    return a->id == b->id && a->kind == b->kind && rows_text_equal(a->job, b->job) &&
+           rows_text_equal(a->job_incarnation, b->job_incarnation) && a->state == b->state &&
+           a->step == b->step && rows_text_equal(a->reason, b->reason) &&
+           rows_text_equal(a->error, b->error) && a->created_at == b->created_at &&
+           a->updated_at == b->updated_at;
+}
+
+/* ---- observations */
+
+static void copy_observation(struct observation_row *ret_copy, const struct observation_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->progress.items =
+        items_copy(row->progress.items, row->progress.count, sizeof(*row->progress.items));
+}
+
+static bool observation_equal(const struct observation_row *a, const struct observation_row *b)
+{
+    return rows_text_equal(a->job, b->job) && a->processor == b->processor && a->at == b->at &&
+           rows_progress_equal(a->progress.items, a->progress.count, b->progress.items,
+                               b->progress.count);
+}
+
+/* ---- changes */
+
+static bool meta_equal(const struct meta_row *a, const struct meta_row *b)
+{
+    return strcmp(a->cluster, b->cluster) == 0 && a->start_number == b->start_number &&
+           a->decision == b->decision && a->epoch == b->epoch && a->event_id == b->event_id &&
+           a->operation_id == b->operation_id;
+}
+
+void change_copy(struct change *ret_copy, const struct change *change)
+{
+    *ret_copy = *change;
+    switch (change->kind) {
+    case CHANGE_META:
+        return;
+    case CHANGE_JOB:
+    case CHANGE_JOB_REMOVED:
+        rows_copy_job(&ret_copy->job, &change->job);
+        return;
+    case CHANGE_PLACEMENT:
+        rows_copy_placement(&ret_copy->placement, &change->placement);
+        return;
+    case CHANGE_AGENT:
+    case CHANGE_AGENT_REMOVED:
+        rows_copy_agent(&ret_copy->agent, &change->agent);
+        return;
+    case CHANGE_OPERATION:
+        rows_copy_operation(&ret_copy->operation, &change->operation);
+        return;
+    case CHANGE_EVENT:
+        schema_copy(&schema_event_view, &ret_copy->event, &change->event);
+        return;
+    case CHANGE_OBSERVATION:
+        copy_observation(&ret_copy->observation, &change->observation);
+        return;
+    }
+    assert(!"a kind of change");
+}
+
+bool change_equal(const struct change *a, const struct change *b)
+{
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case CHANGE_META:
+        return meta_equal(&a->meta, &b->meta);
+    case CHANGE_JOB:
+    case CHANGE_JOB_REMOVED:
+        return job_equal(&a->job, &b->job);
+    case CHANGE_PLACEMENT:
+        return placement_equal(&a->placement, &b->placement);
+    case CHANGE_AGENT:
+    case CHANGE_AGENT_REMOVED:
+        return agent_equal(&a->agent, &b->agent);
+    case CHANGE_OPERATION:
+        return operation_equal(&a->operation, &b->operation);
+    case CHANGE_EVENT:
+        return schema_equal(&schema_event_view, &a->event, &b->event);
+    case CHANGE_OBSERVATION:
+        return observation_equal(&a->observation, &b->observation);
+    }
+    assert(!"a kind of change");
+    return false;
+}
+
+void change_finish(struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_META:
+        break;
+    case CHANGE_JOB:
+    case CHANGE_JOB_REMOVED:
+        rows_finish_job(&change->job);
+        break;
+    case CHANGE_PLACEMENT:
+        rows_finish_placement(&change->placement);
+        break;
+    case CHANGE_AGENT:
+    case CHANGE_AGENT_REMOVED:
+        rows_finish_agent(&change->agent);
+        break;
+    case CHANGE_OPERATION:
+        rows_finish_operation(&change->operation);
+        break;
+    case CHANGE_EVENT:
+        schema_free(&schema_event_view, &change->event);
+        break;
+    case CHANGE_OBSERVATION:
+        free(change->observation.job);
+        free(change->observation.progress.items);
+        break;
+    }
+    *change = (struct change){0};
+}
