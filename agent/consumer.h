@@ -1,0 +1,110 @@
+/*
+ * The reading side of one task: a librdkafka consumer with explicit assignments and a queue for
+ * each partition.
+ *
+ * Owned by the task's thread. It never subscribes and never commits by itself; offsets are explicit
+ * and the reset policy is "error", so a position outside of the log shows up instead of being moved
+ * (D3.7). A partition is held back by not reading its queue; nothing is ever paused (batch
+ * consuming with pause/resume skips records in librdkafka 2.0.2, D9).
+ *
+ * Items of one partition come in the order of offsets. `wake` is called by librdkafka's threads
+ * when a queue that was empty has something again.
+ */
+#ifndef BATON_AGENT_CONSUMER_H
+#define BATON_AGENT_CONSUMER_H
+
+#include <librdkafka/rdkafka.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/core/task.h"
+#include "common/err.h"
+#include "common/opts.h"
+
+struct consumer;
+
+struct consumer_config { /* all borrowed; topics and partitions must outlive the consumer */
+    const struct opts_kafka *kafka;
+    const char *client_id;
+    const char *group_id;
+    char *const *topics;
+    size_t topic_count;
+    const struct task_partition
+        *partitions; /* its (topic, partition) are what `index` refers to below */
+    size_t partition_count;
+    void (*wake)(void *arg);
+    void *wake_arg;
+};
+
+enum err_code consumer_create(const struct consumer_config *config, struct consumer **ret_consumer,
+                              struct err *reterr) MUSTCHECK;
+void consumer_destroy(struct consumer *consumer); /* NULL is fine */
+
+/* Reads all partitions from `offsets[i]`; what was fetched before is dropped and never comes up
+ * again. */
+enum err_code consumer_assign(struct consumer *consumer, const int64_t *offsets,
+                              struct err *reterr) MUSTCHECK;
+void consumer_unassign(struct consumer *consumer);
+
+enum consumer_item_kind {
+    CONSUMER_NOTHING, /* nothing fetched at the moment */
+    CONSUMER_RECORD,
+    CONSUMER_END,   /* the end of partition is at `offset`: nothing readable before it is left */
+    CONSUMER_LOST,  /* the position is outside of the log */
+    CONSUMER_FAILED /* of this partition; librdkafka tries again by itself */
+};
+
+struct consumer_item {
+    enum consumer_item_kind kind;
+    rd_kafka_message_t *message; /* RECORD; valid until consumer_pop */
+    int64_t offset;              /* RECORD, END */
+    const char *detail;          /* LOST, FAILED; valid until consumer_pop */
+};
+
+/* The next item of partition `index`, which stays until consumer_pop. Fetches from the queue
+ * without blocking. */
+void consumer_peek(struct consumer *consumer, size_t index, struct consumer_item *ret_item);
+void consumer_pop(struct consumer *consumer, size_t index);
+
+/* Serves callbacks (errors, logs, statistics); call now and then. True: all brokers are down since
+ * the last good answer. */
+bool consumer_poll(struct consumer *consumer);
+
+/*
+ * Where the partitions start and end. `stable_end` comes from this consumer, `end` from `observer`
+ * (read_uncommitted; may be NULL: then end = stable_end). Any partition unknown: API_UNKNOWN in its
+ * fields and an error (D3: never 0).
+ */
+enum err_code consumer_ranges(struct consumer *consumer, rd_kafka_t *observer, int timeout_ms,
+                              struct task_range *ret_ranges, struct err *reterr) MUSTCHECK;
+
+/*
+ * Committed offsets of the owned partitions with their stamps, stable ones only (an open
+ * transaction's are waited for). Those of others stay as they are. None stored: API_UNKNOWN.
+ */
+enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
+                                 struct task_committed *ret_committed,
+                                 struct err *reterr) MUSTCHECK;
+
+/* Commits without a transaction (at_least_once): every partition whose `committing` is set, with
+ * `metadata`. Blocks. */
+enum err_code consumer_commit(struct consumer *consumer, const char *metadata,
+                              struct err *reterr) MUSTCHECK;
+
+/* For transactional commits: the partitions whose `committing` is set. The caller destroys the
+ * list. */
+rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
+                                                      const char *metadata);
+
+rd_kafka_t *consumer_handle(struct consumer *consumer);
+
+/*
+ * A client that sees records of open transactions too: it is asked for high watermarks only. One a
+ * process, shared by all tasks (rd_kafka_offsets_for_times may be called by any thread); ended with
+ * rd_kafka_destroy after the last task.
+ */
+enum err_code consumer_observer_create(const struct opts_kafka *kafka, const char *client_id,
+                                       rd_kafka_t **ret_observer, struct err *reterr) MUSTCHECK;
+
+#endif

@@ -1,0 +1,314 @@
+#include "agent/producer.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/kafka_conf.h"
+#include "common/clock.h"
+#include "common/mem.h"
+
+struct producer {
+    rd_kafka_t *client;
+    rd_kafka_topic_t *topics[2]; /* by enum producer_topic; NULL: none */
+    bool transactional, provenance;
+    bool open;                   /* a transaction is */
+    rd_kafka_resp_err_t failure; /* of the first output that was not delivered */
+};
+
+static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque)
+{
+    struct producer *producer = opaque;
+
+    (void)client;
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR &&
+        producer->failure == RD_KAFKA_RESP_ERR_NO_ERROR)
+        producer->failure = message->err;
+}
+
+static enum err_code create_client(struct producer *producer, const struct producer_config *config,
+                                   struct err *reterr)
+{
+    const struct kafka_conf_item items[] = {
+        {"client.id", config->client_id, false, false},
+        {"linger.ms", "5", false, false},
+        {"queue.buffering.max.messages", "1000000", false, false},
+        {"acks", "all", false, true},
+        {"enable.idempotence", "true", false, true},
+        {"allow.auto.create.topics", "false", true, true},
+        {"delivery.report.only.error", "true", false, true},
+        {"partitioner", "murmur2_random", false, true},
+        {"transactional.id", config->transactional_id, false, true},
+    };
+    size_t count = sizeof(items) / sizeof(items[0]) - (config->transactional_id == NULL ? 1 : 0);
+    rd_kafka_conf_t *conf;
+    enum err_code code = kafka_conf_create(items, count, config->kafka, &conf, reterr);
+
+    if (code != ERR_NONE)
+        return code;
+    rd_kafka_conf_set_opaque(conf, producer);
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    return kafka_conf_client(RD_KAFKA_PRODUCER, conf, &producer->client, reterr);
+}
+
+enum err_code producer_create(const struct producer_config *config, struct producer **ret_producer,
+                              struct err *reterr)
+{
+    struct producer *producer = mem_calloc(1, sizeof(*producer));
+    enum err_code code = create_client(producer, config, reterr);
+
+    if (code != ERR_NONE) {
+        free(producer);
+        return code;
+    }
+    producer->transactional = config->transactional_id != NULL;
+    producer->provenance = config->provenance;
+    if (config->output != NULL)
+        producer->topics[PRODUCER_TOPIC_OUTPUT] =
+            rd_kafka_topic_new(producer->client, config->output, NULL);
+    if (config->dead_letter != NULL)
+        producer->topics[PRODUCER_TOPIC_DEAD_LETTER] =
+            rd_kafka_topic_new(producer->client, config->dead_letter, NULL);
+    *ret_producer = producer;
+    return ERR_NONE;
+}
+
+void producer_destroy(struct producer *producer)
+{
+    if (producer == NULL)
+        return;
+    /* What is in the queues belongs to a transaction that is given up: do not wait for it. */
+    (void)rd_kafka_purge(producer->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+                                               RD_KAFKA_PURGE_F_NON_BLOCKING);
+    for (size_t i = 0; i < 2; i++) {
+        if (producer->topics[i] != NULL)
+            rd_kafka_topic_destroy(producer->topics[i]);
+    }
+    rd_kafka_destroy(producer->client);
+    free(producer);
+}
+
+static bool is_fencing(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR__FENCED || error == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+           error == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
+/* Takes `error`. */
+static enum err_code from_error(rd_kafka_error_t *error, const char *call, struct err *reterr)
+{
+    enum err_code code = is_fencing(rd_kafka_error_code(error)) ? ERR_FENCED : ERR_KAFKA;
+
+    (void)err_set(reterr, code, "%s: %s", call, rd_kafka_error_string(error));
+    if (reterr != NULL) {
+        reterr->retriable = rd_kafka_error_is_retriable(error);
+        reterr->fatal = rd_kafka_error_is_fatal(error);
+        reterr->abort_txn = rd_kafka_error_txn_requires_abort(error);
+        reterr->detail = rd_kafka_error_code(error);
+    }
+    rd_kafka_error_destroy(error);
+    return code;
+}
+
+enum err_code producer_init(struct producer *producer, int timeout_ms, struct err *reterr)
+{
+    rd_kafka_error_t *error;
+
+    if (!producer->transactional)
+        return ERR_NONE;
+    error = rd_kafka_init_transactions(producer->client, timeout_ms);
+    return error == NULL ? ERR_NONE : from_error(error, "init_transactions", reterr);
+}
+
+static enum err_code begin(struct producer *producer, struct err *reterr)
+{
+    rd_kafka_error_t *error;
+
+    if (producer->open || !producer->transactional)
+        return ERR_NONE;
+    error = rd_kafka_begin_transaction(producer->client);
+    if (error != NULL)
+        return from_error(error, "begin_transaction", reterr);
+    producer->open = true;
+    return ERR_NONE;
+}
+
+static void add_header(rd_kafka_headers_t *headers, const char *name, const void *value,
+                       size_t bytes)
+{
+    rd_kafka_resp_err_t error =
+        rd_kafka_header_add(headers, name, -1, value, value == NULL ? -1 : (ssize_t)bytes);
+
+    assert(error == RD_KAFKA_RESP_ERR_NO_ERROR); /* it only fails for read-only lists */
+}
+
+static void add_place(rd_kafka_headers_t *headers, const struct baton_record *record)
+{
+    char text[32];
+
+    add_header(headers, "baton-topic", record->topic, strlen(record->topic));
+    (void)snprintf(text, sizeof(text), "%" PRId32, record->partition);
+    add_header(headers, "baton-partition", text, strlen(text));
+    (void)snprintf(text, sizeof(text), "%" PRId64, record->offset);
+    add_header(headers, "baton-offset", text, strlen(text));
+}
+
+/* NULL when the message has no headers. */
+static rd_kafka_headers_t *make_headers(const struct baton_header *items, size_t count,
+                                        const struct baton_record *place, const char *error)
+{
+    rd_kafka_headers_t *headers;
+
+    if (count == 0 && place == NULL)
+        return NULL;
+    headers = rd_kafka_headers_new(count + 4);
+    for (size_t i = 0; i < count; i++)
+        add_header(headers, items[i].name, items[i].value.data, items[i].value.bytes);
+    if (place != NULL)
+        add_place(headers, place);
+    if (error != NULL)
+        add_header(headers, "baton-error", error, strlen(error));
+    return headers;
+}
+
+static enum err_code send_once(struct producer *producer, rd_kafka_topic_t *topic,
+                               const struct baton_record *record, const struct baton_output *output,
+                               rd_kafka_headers_t *headers, struct err *reterr)
+{
+    int64_t timestamp = record->timestamp_ms > 0 ? record->timestamp_ms : 0;
+    rd_kafka_resp_err_t error;
+
+    if (headers == NULL)
+        error = rd_kafka_producev(
+            producer->client, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_KEY(output->key.data, output->key.bytes),
+            RD_KAFKA_V_VALUE((void *)(uintptr_t)output->value.data, output->value.bytes),
+            RD_KAFKA_V_TIMESTAMP(timestamp), RD_KAFKA_V_END);
+    else
+        error = rd_kafka_producev(
+            producer->client, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_KEY(output->key.data, output->key.bytes),
+            RD_KAFKA_V_VALUE((void *)(uintptr_t)output->value.data, output->value.bytes),
+            RD_KAFKA_V_TIMESTAMP(timestamp), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+    switch (error) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+        return ERR_NONE;
+    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
+        return ERR_LIMIT;
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+        return err_set(reterr, ERR_INVALID,
+                       "an output of %zu bytes is over message.max.bytes (raise "
+                       "kafka.message.max.bytes and the topic's max.message.bytes)",
+                       output->value.bytes);
+    default:
+        return err_set(reterr, is_fencing(error) ? ERR_FENCED : ERR_KAFKA, "sending an output: %s",
+                       rd_kafka_err2str(error));
+    }
+}
+
+static enum err_code send(struct producer *producer, rd_kafka_topic_t *topic,
+                          const struct baton_record *record, const struct baton_output *output,
+                          rd_kafka_headers_t *headers, int timeout_ms, struct err *reterr)
+{
+    int64_t deadline_ms = 0;
+    enum err_code code = begin(producer, reterr);
+
+    while (code == ERR_NONE) {
+        code = send_once(producer, topic, record, output, headers, reterr);
+        if (code != ERR_LIMIT)
+            break;
+        /* The client's queue is full: wait until something of it was delivered. */
+        if (deadline_ms == 0)
+            deadline_ms = clock_mono_ms() + timeout_ms;
+        else if (clock_mono_ms() >= deadline_ms)
+            return err_set(reterr, ERR_TIMEOUT, "the output queue stayed full for %d ms",
+                           timeout_ms);
+        (void)rd_kafka_poll(producer->client, 10);
+        code = ERR_NONE;
+    }
+    if (code != ERR_NONE && headers != NULL)
+        rd_kafka_headers_destroy(headers); /* taken only by a send that succeeds */
+    return code;
+}
+
+enum err_code producer_send(struct producer *producer, enum producer_topic topic,
+                            const struct baton_record *record, const struct baton_output *output,
+                            int timeout_ms, struct err *reterr)
+{
+    const struct baton_header *items = output->headers;
+    size_t count = output->header_count;
+
+    if (producer->topics[topic] == NULL)
+        return err_set(reterr, ERR_INVALID, "the job's spec names no %s topic",
+                       topic == PRODUCER_TOPIC_OUTPUT ? "output" : "dead letter");
+    if (items == NULL && count == 0) {
+        items = record->headers;
+        count = record->header_count;
+    }
+    return send(producer, producer->topics[topic], record, output,
+                make_headers(items, count, producer->provenance ? record : NULL, NULL), timeout_ms,
+                reterr);
+}
+
+enum err_code producer_send_dead(struct producer *producer, const struct baton_record *record,
+                                 const char *error, int timeout_ms, struct err *reterr)
+{
+    struct baton_output output = {.key = record->key, .value = record->value};
+
+    if (producer->topics[PRODUCER_TOPIC_DEAD_LETTER] == NULL)
+        return err_set(reterr, ERR_INVALID, "the job's spec names no dead letter topic");
+    return send(producer, producer->topics[PRODUCER_TOPIC_DEAD_LETTER], record, &output,
+                make_headers(record->headers, record->header_count, record, error), timeout_ms,
+                reterr);
+}
+
+static enum err_code commit_transaction(struct producer *producer,
+                                        const rd_kafka_topic_partition_list_t *offsets,
+                                        const char *group_id, int timeout_ms, struct err *reterr)
+{
+    rd_kafka_consumer_group_metadata_t *group;
+    rd_kafka_error_t *error;
+    enum err_code code = begin(producer, reterr);
+
+    if (code != ERR_NONE)
+        return code;
+    group = rd_kafka_consumer_group_metadata_new(group_id);
+    error = rd_kafka_send_offsets_to_transaction(producer->client, offsets, group, timeout_ms);
+    rd_kafka_consumer_group_metadata_destroy(group);
+    if (error != NULL)
+        return from_error(error, "send_offsets_to_transaction", reterr);
+    error = rd_kafka_commit_transaction(producer->client, timeout_ms);
+    if (error != NULL)
+        return from_error(error, "commit_transaction", reterr);
+    producer->open = false;
+    return ERR_NONE;
+}
+
+enum err_code producer_commit(struct producer *producer,
+                              const rd_kafka_topic_partition_list_t *offsets, const char *group_id,
+                              int timeout_ms, struct err *reterr)
+{
+    if (producer->transactional)
+        return commit_transaction(producer, offsets, group_id, timeout_ms, reterr);
+    if (rd_kafka_flush(producer->client, timeout_ms) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_set(reterr, ERR_TIMEOUT, "outputs were not acknowledged within %d ms",
+                       timeout_ms);
+    return producer_poll(producer, reterr);
+}
+
+enum err_code producer_poll(struct producer *producer, struct err *reterr)
+{
+    char text[256];
+    rd_kafka_resp_err_t error;
+
+    (void)rd_kafka_poll(producer->client, 0);
+    error = rd_kafka_fatal_error(producer->client, text, sizeof(text));
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_set(reterr, is_fencing(error) ? ERR_FENCED : ERR_KAFKA, "producer: %s", text);
+    if (producer->failure != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_set(reterr, is_fencing(producer->failure) ? ERR_FENCED : ERR_KAFKA,
+                       "an output was not delivered: %s", rd_kafka_err2str(producer->failure));
+    return ERR_NONE;
+}
