@@ -80,12 +80,14 @@ Test(err, cuts_at_a_whole_character)
         struct err set, prefixed;
         (void)err_set(&set, ERR_IO, "%.*s%s", shift, "abcdefgh", wide);
         cr_assert(utf8_valid(set.text, strlen(set.text)), "shift %d: %s", shift, set.text);
+        cr_assert_null(strchr(set.text, '?'), "half a character: %s", set.text);
         cr_assert_str_eq(set.text + strlen(set.text) - 3, "...");
         cr_assert_geq(strlen(set.text), ERR_TEXT_BYTES - 4);
 
         (void)err_set(&prefixed, ERR_IO, "%s", wide + 400);
         (void)err_prefix(&prefixed, "%.*s%.200s", shift, "abcdefgh", wide);
         cr_assert(utf8_valid(prefixed.text, strlen(prefixed.text)), "shift %d", shift);
+        cr_assert_null(strchr(prefixed.text, '?'), "half a character: %s", prefixed.text);
         cr_assert_str_eq(prefixed.text + strlen(prefixed.text) - 3, "...");
     }
 }
