@@ -208,9 +208,10 @@ static enum err_code send_once(struct producer *producer, rd_kafka_topic_t *topi
     }
 }
 
-static enum err_code send(struct producer *producer, rd_kafka_topic_t *topic,
-                          const struct baton_record *record, const struct baton_output *output,
-                          rd_kafka_headers_t *headers, int timeout_ms, struct err *reterr)
+static enum err_code send_message(struct producer *producer, rd_kafka_topic_t *topic,
+                                  const struct baton_record *record,
+                                  const struct baton_output *output, rd_kafka_headers_t *headers,
+                                  int timeout_ms, struct err *reterr)
 {
     int64_t deadline_ms = 0;
     enum err_code code = begin(producer, reterr);
@@ -247,9 +248,9 @@ enum err_code producer_send(struct producer *producer, enum producer_topic topic
         items = record->headers;
         count = record->header_count;
     }
-    return send(producer, producer->topics[topic], record, output,
-                make_headers(items, count, producer->provenance ? record : NULL, NULL), timeout_ms,
-                reterr);
+    return send_message(producer, producer->topics[topic], record, output,
+                        make_headers(items, count, producer->provenance ? record : NULL, NULL),
+                        timeout_ms, reterr);
 }
 
 enum err_code producer_send_dead(struct producer *producer, const struct baton_record *record,
@@ -259,9 +260,9 @@ enum err_code producer_send_dead(struct producer *producer, const struct baton_r
 
     if (producer->topics[PRODUCER_TOPIC_DEAD_LETTER] == NULL)
         return err_set(reterr, ERR_INVALID, "the job's spec names no dead letter topic");
-    return send(producer, producer->topics[PRODUCER_TOPIC_DEAD_LETTER], record, &output,
-                make_headers(record->headers, record->header_count, record, error), timeout_ms,
-                reterr);
+    return send_message(producer, producer->topics[PRODUCER_TOPIC_DEAD_LETTER], record, &output,
+                        make_headers(record->headers, record->header_count, record, error),
+                        timeout_ms, reterr);
 }
 
 static enum err_code commit_transaction(struct producer *producer,
