@@ -61,12 +61,14 @@ PROJECT_LDFLAGS := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--as-needed \
 
 # pkg-config is asked once and only when something is compiled or linked.
 ask = $(eval $(1) := $$(shell $(PKG_CONFIG) $(2)))$($(1))
+PACKAGES_COMMON := libmicrohttpd
 PACKAGES_COORDINATOR := rdkafka libmicrohttpd jansson sqlite3
 PACKAGES_AGENT := rdkafka libmicrohttpd jansson libcurl lmdb libxxhash zlib
 PACKAGES_ALL := $(sort $(PACKAGES_COORDINATOR) $(PACKAGES_AGENT))
 EXTERNAL_CFLAGS = $(call ask,EXTERNAL_CFLAGS,--cflags $(PACKAGES_ALL))
 LIBS_COORDINATOR = $(call ask,LIBS_COORDINATOR,--libs $(PACKAGES_COORDINATOR)) -lm
 LIBS_AGENT = $(call ask,LIBS_AGENT,--libs $(PACKAGES_AGENT)) -lm -ldl
+LIBS_COMMON = $(call ask,LIBS_COMMON,--libs $(PACKAGES_COMMON)) -lm
 LIBS_API = $(call ask,LIBS_API,--libs jansson) -lm
 LIBS_CRITERION = $(call ask,LIBS_CRITERION,--libs criterion)
 
@@ -170,6 +172,7 @@ UNIT_LINK_coordinator/core := $(call archive,coordinator_core api common)
 UNIT_LINK_agent := $(LIB_AGENT)
 UNIT_LINK_agent/core := $(call archive,agent_core api common)
 UNIT_LINK_agent/logic := $(OBJ_AGENT_LOGIC) $(call archive,api common)
+UNIT_LIBS_common = $(LIBS_COMMON)
 UNIT_LIBS_api = $(LIBS_API)
 UNIT_LIBS_coordinator = $(LIBS_COORDINATOR)
 UNIT_LIBS_agent = $(LIBS_AGENT)

@@ -8,6 +8,7 @@
 # Each run has a folder of its own under build/, kept when a test failed: logs, states, the broker's data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+. scripts/sanitizer-env.sh
 
 suite=$1
 word=${2:-}

@@ -8,12 +8,10 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . scripts/results.sh
+. scripts/sanitizer-env.sh
 
 suite=$1
 shift
-export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:${ASAN_OPTIONS:-}"
-export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
-export LSAN_OPTIONS="suppressions=scripts/lsan.supp:print_suppressions=0:${LSAN_OPTIONS:-}"
 
 passed=0
 failed=0
