@@ -313,6 +313,7 @@ static bool note_builtin(struct command *command, const struct argument *split,
             command->print = strcmp(split->name, "help") == 0 ? "help" : "version";
         return true;
     }
+    assert(split->value != NULL); /* only those two go without */
     if (strcmp(split->name, "print-options") == 0) {
         if (strcmp(split->value, "sample") != 0 && strcmp(split->value, "markdown") != 0)
             *ret_code = err_set(reterr, ERR_INVALID, "--print-options: must be sample or markdown");
@@ -334,10 +335,11 @@ static enum err_code read_command(int argc, char **argv, struct command *command
                                   struct err *reterr)
 {
     for (int i = 1; i < argc; i++) {
-        struct argument split;
+        struct argument split = {0};
         enum err_code code = split_argument(argc, argv, &i, &split, reterr);
         if (code != ERR_NONE)
             return code;
+        assert(split.name != NULL);
         if (note_builtin(command, &split, &code, reterr)) {
             free(split.name);
             if (code != ERR_NONE)
