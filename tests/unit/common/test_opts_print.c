@@ -16,8 +16,7 @@ Test(opts_print, secrets_are_never_printed)
         "state_dir = /s\ntoken = s3cret-value\ntoken = s3cret-value\n",
         "state_dir = /s\ns3cret-value\n",
         "state_dir = /s\nkafka.sasl.password = s3cret-value\nkafka.sasl.password = s3cret-value\n",
-        "state_dir = /s\ntoken = "
-        "s3cret-value-s3cret-value-s3cret-value-s3cret-value-s3cret-value-s3cret-value\n",
+        "token = s3cret-value/a/text/that/is/longer/than/the/limit/of/64/bytes/allows\n",
     };
     for (size_t i = 0; i < sizeof(contents) / sizeof(contents[0]); i++) {
         struct run *run = run_opts(contents[i], ARGS());

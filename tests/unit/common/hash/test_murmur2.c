@@ -37,7 +37,7 @@ Test(murmur2, does_not_depend_on_alignment)
 {
     char room[40];
     for (size_t shift = 0; shift < 8; shift++) {
-        memcpy(room + shift, "giberish123456789", 17);
+        memcpy(room + shift, "giberish123456789", 18);
         cr_assert_eq(murmur2(room + shift, 17), UINT32_C(0x8f552b0c));
     }
 }
