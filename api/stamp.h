@@ -1,7 +1,7 @@
 /*
- * The stamp: metadata of every committed offset, "b1 <job incarnation> <processor> <epoch>" (D3.1). By it an activation sees
- * whether someone newer owns the partition, and tells our own offsets from those of an operator's tool or another consumer.
- * Pure; any thread.
+ * The stamp: metadata of every committed offset, "b1 <job incarnation> <processor> <epoch>" (D3.1).
+ * By it an activation sees whether someone newer owns the partition, and tells our own offsets from
+ * those of an operator's tool or another consumer. Pure; any thread.
  */
 #ifndef BATON_API_STAMP_H
 #define BATON_API_STAMP_H

@@ -1,0 +1,431 @@
+/* Carries out the core's actions, each answered by an event. Blocking calls have limits. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/task_private.h"
+#include "common/clock.h"
+#include "common/logger.h"
+#include "common/mem.h"
+
+#define KAFKA_TIMEOUT_MS  10000
+#define VERIFY_TIMEOUT_MS 10000
+#define FLUSH_RETRY_MS    1000
+
+static void log_problem(const struct task_thread *thread, const char *event, const char *text)
+{
+    log_warn(event, LOG_STR("job", thread->job.name),
+             LOG_INT("processor", thread->desired.processor),
+             LOG_INT("epoch", thread->core.epoch_working), LOG_STR("error", text), LOG_END);
+}
+
+/* ---- opening */
+
+static enum err_code open_consumer(struct task_thread *thread, struct err *reterr)
+{
+    const struct consumer_config config = {
+        .kafka = thread->context->kafka,
+        .client_id = thread->client_id,
+        .group_id = thread->job.spec.group_id,
+        .topics = thread->job.spec.inputs.items,
+        .topic_count = thread->job.spec.inputs.count,
+        .partitions = thread->core.partitions,
+        .partition_count = thread->core.partition_count,
+        .wake = task_thread_wake,
+        .wake_arg = thread,
+    };
+
+    return thread->consumer != NULL ? ERR_NONE
+                                    : consumer_create(&config, &thread->consumer, reterr);
+}
+
+static enum err_code open_logic(struct task_thread *thread, struct err *reterr)
+{
+    const struct job_spec *spec = &thread->job.spec;
+    const struct logic_spec logic = {
+        .kind = spec->logic.kind,
+        .name = spec->logic.name,
+        .version = spec->logic.version,
+        .config = spec->logic.config,
+        .plugin_dir = thread->context->options->plugin_dir,
+        .has_output = spec->output != NULL,
+    };
+
+    return thread->logic != NULL ? ERR_NONE : logic_create(&logic, &thread->logic, reterr);
+}
+
+static enum err_code open_state(struct task_thread *thread, enum store_condition *ret_condition,
+                                char *ret_reason, struct err *reterr)
+{
+    const struct agent_options *options = thread->context->options;
+    const struct store_config config = {
+        .directory = thread->directory,
+        .cache_bytes_max = options->cache_bytes,
+        .map_bytes_max = options->state_bytes_max,
+        .sync = options->state_sync,
+        .state_ttl_ms = thread->job.spec.state_ttl_ms,
+    };
+    const struct store_identity identity = {
+        .cluster = thread->context->cluster,
+        .job = thread->job.name,
+        .job_incarnation = thread->job.incarnation,
+        .processor = thread->desired.processor,
+        .logic = thread->logic_id,
+        .boot_id = thread->context->boot_id,
+    };
+
+    return store_open(&config, &identity, task_thread_wake, thread, &thread->store, ret_condition,
+                      ret_reason, reterr);
+}
+
+/* Puts the lineage and thread->offsets where the store stands; API_UNKNOWN where it knows nothing.
+ */
+static void take_positions(struct task_thread *thread)
+{
+    size_t count = 0;
+    const struct store_position *positions =
+        thread->store == NULL ? NULL : store_positions(thread->store, &count);
+
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+        struct store_position *lineage = &thread->lineage[i];
+
+        thread->offsets[i] = API_UNKNOWN;
+        lineage->record_time_ms = lineage->last_offset = API_UNKNOWN;
+        lineage->last_fingerprint = 0;
+        for (size_t k = 0; k < count; k++) {
+            if (positions[k].topic != partition->topic ||
+                positions[k].partition != partition->partition)
+                continue;
+            *lineage = positions[k];
+            thread->offsets[i] = positions[k].next_offset;
+        }
+    }
+}
+
+static void open_store(struct task_thread *thread)
+{
+    enum store_condition condition = STORE_FRESH;
+    char reason[ERR_TEXT_BYTES] = "";
+    struct err err;
+    struct task_event *event;
+
+    if (open_logic(thread, &err) != ERR_NONE) {
+        task_thread_event(thread, TASK_EVENT_STORE_FAILED, "logic_missing", err.text)->fatal = true;
+        return;
+    }
+    if (open_consumer(thread, &err) != ERR_NONE) {
+        task_thread_event(thread, TASK_EVENT_STORE_FAILED, "kafka_unreachable", err.text);
+        return;
+    }
+    if (thread->job.spec.stateful && open_state(thread, &condition, reason, &err) != ERR_NONE) {
+        (void)task_thread_event(thread, TASK_EVENT_STORE_FAILED, "store_failed", err.text);
+        return;
+    }
+    take_positions(thread);
+    if (condition == STORE_SET_ASIDE)
+        log_problem(thread, "state_set_aside", reason);
+    event = task_thread_event(thread, TASK_EVENT_STORE_OPENED, NULL, reason);
+    event->offsets = thread->offsets;
+    event->set_aside = condition == STORE_SET_ASIDE;
+}
+
+void task_act_ranges(struct task_thread *thread, int timeout_ms)
+{
+    struct err err;
+    enum err_code code = consumer_ranges(thread->consumer, thread->context->observer, timeout_ms,
+                                         thread->ranges, &err);
+
+    if (code == ERR_NONE)
+        task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL)->ranges = thread->ranges;
+    else
+        (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED, "kafka_unreachable", err.text);
+}
+
+/*
+ * Reads the record that was applied last again. True: partition `index` is settled (the same
+ * record, another one, or nothing to compare with: compaction and aborted tails leave gaps).
+ */
+static bool verify_one(struct task_thread *thread, size_t index, bool *ret_same)
+{
+    const struct store_position *lineage = &thread->lineage[index];
+    struct consumer_item item;
+
+    *ret_same = true;
+    if (lineage->last_offset < thread->ranges[index].log_start)
+        return true; /* no longer in the log, or nothing was applied yet */
+    consumer_peek(thread->consumer, index, &item);
+    switch (item.kind) {
+    case CONSUMER_NOTHING:
+        return false;
+    case CONSUMER_RECORD:
+        *ret_same = item.offset != lineage->last_offset ||
+                    task_read_fingerprint(item.message) == lineage->last_fingerprint;
+        return true;
+    case CONSUMER_END:
+        return true;
+    case CONSUMER_LOST:
+    case CONSUMER_FAILED:
+        consumer_pop(thread->consumer, index);
+        return false;
+    }
+    return false;
+}
+
+static bool verify_all(struct task_thread *thread)
+{
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        bool same;
+
+        if (!verify_one(thread, i, &same))
+            return false;
+        if (same)
+            continue;
+        task_thread_event(thread, TASK_EVENT_VERIFY_MISMATCH, NULL, NULL)->index = i;
+        return true;
+    }
+    (void)task_thread_event(thread, TASK_EVENT_VERIFIED, NULL, NULL);
+    return true;
+}
+
+static void verify(struct task_thread *thread)
+{
+    int64_t deadline_ms = clock_mono_ms() + VERIFY_TIMEOUT_MS;
+    struct err err;
+
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        int64_t last = thread->lineage[i].last_offset;
+        bool readable = last >= thread->ranges[i].log_start;
+
+        thread->offsets[i] = readable ? last : thread->core.partitions[i].position;
+    }
+    if (consumer_assign(thread->consumer, thread->offsets, &err) != ERR_NONE) {
+        (void)task_thread_event(thread, TASK_EVENT_VERIFY_FAILED, NULL, err.text);
+        return;
+    }
+    while (!verify_all(thread)) {
+        if (clock_mono_ms() >= deadline_ms) {
+            (void)task_thread_event(thread, TASK_EVENT_VERIFY_FAILED, NULL,
+                                    "the records last applied could not be read again in time");
+            break;
+        }
+        task_thread_wait(thread, deadline_ms);
+    }
+    consumer_unassign(thread->consumer);
+}
+
+/* ---- activation */
+
+static void open_producer(struct task_thread *thread)
+{
+    const struct job_spec *spec = &thread->job.spec;
+    const struct producer_config config = {
+        .kafka = thread->context->kafka,
+        .client_id = thread->client_id,
+        .transactional_id =
+            spec->delivery == DELIVERY_EXACTLY_ONCE ? thread->transactional_id : NULL,
+        .output = spec->output,
+        .dead_letter = spec->dead_letter_topic,
+        .provenance = spec->provenance,
+    };
+    struct err err;
+    enum err_code code;
+
+    assert(thread->producer == NULL);
+    code = producer_create(&config, &thread->producer, &err);
+    if (code == ERR_NONE)
+        code = producer_init(thread->producer, KAFKA_TIMEOUT_MS, &err);
+    if (code == ERR_NONE)
+        (void)task_thread_event(thread, TASK_EVENT_PRODUCER_READY, NULL, NULL);
+    else if (code == ERR_FENCED)
+        (void)task_thread_event(thread, TASK_EVENT_PRODUCER_FENCED, NULL, err.text);
+    else
+        (void)task_thread_event(thread, TASK_EVENT_PRODUCER_FAILED, "transaction_failed", err.text);
+    if (code != ERR_NONE)
+        log_problem(thread, "producer_init_failed", err.text);
+}
+
+static void fetch_committed(struct task_thread *thread)
+{
+    struct err err;
+
+    if (consumer_committed(thread->consumer, KAFKA_TIMEOUT_MS, thread->committed, &err) == ERR_NONE)
+        task_thread_event(thread, TASK_EVENT_COMMITTED_READ, NULL, NULL)->committed =
+            thread->committed;
+    else
+        (void)task_thread_event(thread, TASK_EVENT_COMMITTED_FAILED, "kafka_unreachable", err.text);
+}
+
+static void assign(struct task_thread *thread)
+{
+    struct err err;
+
+    for (size_t i = 0; i < thread->core.partition_count; i++)
+        thread->offsets[i] = thread->core.partitions[i].position;
+    if (consumer_assign(thread->consumer, thread->offsets, &err) != ERR_NONE)
+        (void)task_thread_event(thread, TASK_EVENT_OUTPUT_FAILED, "kafka_unreachable", err.text);
+}
+
+/* ---- commits */
+
+static void commit(struct task_thread *thread)
+{
+    const struct stamp stamp = task_stamp(&thread->core);
+    char metadata[STAMP_TEXT_BYTES];
+    rd_kafka_topic_partition_list_t *list;
+    enum err_code code;
+    struct err err;
+
+    stamp_format(&stamp, metadata);
+    list = consumer_commit_list(thread->consumer, metadata);
+    code =
+        producer_commit(thread->producer, list, thread->job.spec.group_id, KAFKA_TIMEOUT_MS, &err);
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code == ERR_NONE && thread->job.spec.delivery == DELIVERY_AT_LEAST_ONCE)
+        code = consumer_commit(thread->consumer, metadata, &err);
+    if (code == ERR_NONE) {
+        thread->counters.commits++;
+        (void)task_thread_event(thread, TASK_EVENT_COMMIT_DONE, NULL, NULL);
+        return;
+    }
+    thread->counters.aborts++;
+    log_problem(thread, code == ERR_FENCED ? "fenced" : "commit_failed", err.text);
+    (void)task_thread_event(
+        thread, code == ERR_FENCED ? TASK_EVENT_COMMIT_FENCED : TASK_EVENT_COMMIT_FAILED, NULL,
+        err.text);
+}
+
+static void checkpoint(struct task_thread *thread)
+{
+    bool frozen;
+
+    for (size_t i = 0; i < thread->core.partition_count; i++)
+        thread->lineage[i].next_offset = thread->core.partitions[i].freezing;
+    frozen = store_freeze(thread->store, thread->lineage, thread->core.partition_count);
+    assert(frozen); /* the core asks for one at a time */
+    thread->flush_running = true;
+    thread->flush_failed = false;
+}
+
+void task_act_serve_store(struct task_thread *thread, int64_t now_ms)
+{
+    struct err err;
+
+    if (!thread->flush_running)
+        return;
+    switch (store_flush_state(thread->store, &err)) {
+    case STORE_FLUSH_RUNNING:
+        return;
+    case STORE_FLUSH_IDLE:
+        thread->flush_running = false;
+        (void)task_thread_event(thread, TASK_EVENT_CHECKPOINTED, NULL, NULL);
+        return;
+    case STORE_FLUSH_FAILED:
+        break;
+    }
+    if (!thread->flush_failed) {
+        log_problem(thread, "checkpoint_failed", err.text);
+        (void)task_thread_event(thread, TASK_EVENT_CHECKPOINT_FAILED, "store_failed", err.text);
+        thread->flush_retry_ms = now_ms + FLUSH_RETRY_MS;
+    } else if (now_ms >= thread->flush_retry_ms) {
+        thread->flush_retry_ms = now_ms + FLUSH_RETRY_MS;
+        store_flush_retry(thread->store);
+    }
+    thread->flush_failed = true;
+}
+
+static void drop_state(struct task_thread *thread)
+{
+    struct err err;
+
+    thread->flush_running = false;
+    if (thread->store != NULL && store_drop_live(thread->store, &err) != ERR_NONE) {
+        (void)task_thread_event(thread, TASK_EVENT_STORE_FAILED, "store_failed", err.text);
+        return;
+    }
+    take_positions(thread);
+    task_thread_event(thread, TASK_EVENT_STATE_DROPPED, NULL, NULL)->offsets = thread->offsets;
+}
+
+/* ---- closing */
+
+static void close_producer(struct task_thread *thread)
+{
+    producer_destroy(thread->producer);
+    thread->producer = NULL;
+}
+
+static void set_aside(struct task_thread *thread)
+{
+    struct err err;
+
+    thread->flush_running = false;
+    if (thread->store == NULL)
+        return;
+    log_problem(thread, "state_set_aside", thread->core.detail);
+    if (store_set_aside(thread->store, thread->core.detail, &err) != ERR_NONE)
+        log_problem(thread, "set_aside_failed", err.text);
+    thread->store = NULL;
+}
+
+static void close_all(struct task_thread *thread)
+{
+    close_producer(thread);
+    consumer_destroy(thread->consumer);
+    thread->consumer = NULL;
+    store_close(thread->store);
+    thread->store = NULL;
+    thread->flush_running = false;
+    logic_destroy(thread->logic);
+    thread->logic = NULL;
+    (void)task_thread_event(thread, TASK_EVENT_CLOSED, NULL, NULL);
+}
+
+void task_act(struct task_thread *thread, enum task_action action)
+{
+    switch (action) {
+    case TASK_ACTION_OPEN_STORE:
+        open_store(thread);
+        break;
+    case TASK_ACTION_QUERY_RANGES:
+        task_act_ranges(thread, KAFKA_TIMEOUT_MS);
+        break;
+    case TASK_ACTION_VERIFY:
+        verify(thread);
+        break;
+    case TASK_ACTION_OPEN_PRODUCER:
+        open_producer(thread);
+        break;
+    case TASK_ACTION_FETCH_COMMITTED:
+        fetch_committed(thread);
+        break;
+    case TASK_ACTION_ASSIGN:
+        assign(thread);
+        break;
+    case TASK_ACTION_COMMIT:
+        commit(thread);
+        break;
+    case TASK_ACTION_CHECKPOINT:
+        checkpoint(thread);
+        break;
+    case TASK_ACTION_CLOSE_PRODUCER:
+        close_producer(thread);
+        break;
+    case TASK_ACTION_DROP_STATE:
+        drop_state(thread);
+        break;
+    case TASK_ACTION_SET_ASIDE:
+        set_aside(thread);
+        break;
+    case TASK_ACTION_UNASSIGN:
+        if (thread->consumer != NULL)
+            consumer_unassign(thread->consumer);
+        break;
+    case TASK_ACTION_CLOSE:
+        close_all(thread);
+        break;
+    case TASK_ACTION_REPORT:
+        thread->report_due_ms = 0; /* with the end of this turn */
+        break;
+    }
+}

@@ -1,0 +1,264 @@
+/* The hot path: fetched records through the logic, up to the core's limits. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/task_private.h"
+#include "common/clock.h"
+#include "common/hash/linhash.h"
+#include "common/logger.h"
+#include "common/mem.h"
+
+#define LANE_RECORDS_MAX 512 /* of one partition before the next gets its turn */
+#define SEND_TIMEOUT_MS  10000
+
+uint64_t task_read_fingerprint(const rd_kafka_message_t *message)
+{
+    rd_kafka_timestamp_type_t type;
+
+    return store_fingerprint(message->key, message->key_len, message->payload, message->len,
+                             rd_kafka_message_timestamp(message, &type));
+}
+
+static void take_headers(struct task_thread *thread, const rd_kafka_message_t *message,
+                         struct baton_record *record)
+{
+    rd_kafka_headers_t *headers;
+    const char *name;
+    const void *value;
+    size_t bytes;
+
+    if (rd_kafka_message_headers(message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return; /* it has none */
+    for (size_t i = 0;
+         rd_kafka_header_get_all(headers, i, &name, &value, &bytes) == RD_KAFKA_RESP_ERR_NO_ERROR;
+         i++) {
+        thread->headers =
+            mem_grow(thread->headers, i, &thread->headers_capacity, sizeof(*thread->headers));
+        thread->headers[i] = (struct baton_header){.name = name, .value = {value, bytes}};
+        record->header_count = i + 1;
+    }
+    record->headers = thread->headers;
+}
+
+static void take_record(struct task_thread *thread, size_t index, const rd_kafka_message_t *message,
+                        struct baton_record *ret_record)
+{
+    const struct task_partition *partition = &thread->core.partitions[index];
+    rd_kafka_timestamp_type_t type;
+
+    *ret_record = (struct baton_record){
+        .topic = thread->job.spec.inputs.items[partition->topic],
+        .partition = message->partition,
+        .offset = message->offset,
+        .timestamp_ms = rd_kafka_message_timestamp(message, &type),
+        .key = {message->key, message->key_len},
+        .value = {message->payload, message->len},
+    };
+    take_headers(thread, message, ret_record);
+}
+
+static void emit(void *arg, const struct baton_record *record, const struct baton_output *output)
+{
+    struct task_thread *thread = arg;
+
+    if (thread->sink_code != ERR_NONE)
+        return; /* the first failure decides; the whole transaction is given up */
+    thread->sink_code = producer_send(thread->producer, PRODUCER_TOPIC_OUTPUT, record, output,
+                                      SEND_TIMEOUT_MS, &thread->sink_err);
+    if (thread->sink_code == ERR_NONE)
+        thread->counters.outputs++;
+}
+
+static bool report_sink(struct task_thread *thread)
+{
+    struct task_event *event;
+
+    if (thread->sink_code == ERR_NONE)
+        return true;
+    if (thread->sink_code == ERR_FENCED) {
+        (void)task_thread_event(thread, TASK_EVENT_COMMIT_FENCED, NULL, thread->sink_err.text);
+    } else {
+        event = task_thread_event(thread, TASK_EVENT_OUTPUT_FAILED, "output_failed",
+                                  thread->sink_err.text);
+        event->fatal = thread->sink_code == ERR_INVALID;
+    }
+    thread->sink_code = ERR_NONE;
+    return false;
+}
+
+static bool refuse(struct task_thread *thread, size_t index, int64_t offset, const char *code,
+                   const char *detail)
+{
+    struct task_event *event = task_thread_event(thread, TASK_EVENT_RECORD_REFUSED, code, detail);
+
+    event->index = index;
+    event->offset = offset;
+    return false;
+}
+
+/*
+ * A record whose logic returned an error. Before T1 (silent) the same error was met and passed when
+ * it was live, whatever the policy is now: it is passed again.
+ */
+static bool pass_error(struct task_thread *thread, size_t index, const struct baton_record *record,
+                       bool silent, const char *detail)
+{
+    if (silent)
+        return true;
+    switch (thread->job.spec.on_error) {
+    case ON_ERROR_SKIP:
+        thread->counters.skipped_error++;
+        return true;
+    case ON_ERROR_DEAD_LETTER:
+        thread->sink_code = producer_send_dead(thread->producer, record, detail, SEND_TIMEOUT_MS,
+                                               &thread->sink_err);
+        if (!report_sink(thread))
+            return false;
+        thread->counters.dead_lettered++;
+        return true;
+    case ON_ERROR_HALT:
+        break;
+    }
+    return refuse(thread, index, record->offset, "record_failed", detail);
+}
+
+static bool pass_keyless(struct task_thread *thread, size_t index, int64_t offset, bool silent)
+{
+    if (!silent && thread->job.spec.null_key == NULL_KEY_HALT)
+        return refuse(thread, index, offset, "null_key_halt", "the record has no key");
+    if (!silent)
+        thread->counters.skipped_null_key++;
+    return true;
+}
+
+/* False: an event is queued that says why the record was not applied. */
+static bool apply(struct task_thread *thread, size_t index, const struct baton_record *record,
+                  bool silent)
+{
+    const struct logic_sink sink = {.emit = emit, .arg = thread};
+    struct store_position *lineage = &thread->lineage[index];
+    struct logic_place place = {
+        .root = lineage->root,
+        .record_time_ms = record->timestamp_ms > lineage->record_time_ms ? record->timestamp_ms
+                                                                         : lineage->record_time_ms,
+        .state_ttl_ms = thread->job.spec.state_ttl_ms,
+    };
+    struct err err;
+
+    if (record->key.data == NULL)
+        return pass_keyless(thread, index, record->offset, silent);
+    switch (logic_apply(thread->logic, thread->store, place, record, silent ? NULL : &sink, &err)) {
+    case ERR_NONE:
+        if (!report_sink(thread))
+            return false;
+        break;
+    case ERR_LOGIC:
+        if (!pass_error(thread, index, record, silent, err.text))
+            return false;
+        break;
+    case ERR_CORRUPT:
+        (void)task_thread_event(thread, TASK_EVENT_STORE_CORRUPT, NULL, err.text);
+        return false;
+    default:
+        (void)task_thread_event(thread, TASK_EVENT_STORE_FAILED, "store_failed", err.text);
+        return false;
+    }
+    lineage->record_time_ms = place.record_time_ms;
+    return true;
+}
+
+/* A record that is due. False: it was not applied and stays. */
+static bool work_record(struct task_thread *thread, size_t index, const struct consumer_item *item,
+                        int64_t now_ms)
+{
+    struct baton_record record;
+    bool silent = !task_may_output(&thread->core);
+
+    task_progress(&thread->core, index, item->offset, now_ms); /* a gap before it is behind us */
+    take_record(thread, index, item->message, &record);
+    if (!apply(thread, index, &record, silent))
+        return false;
+    thread->lineage[index].last_offset = item->offset;
+    thread->lineage[index].last_fingerprint = task_read_fingerprint(item->message);
+    if (silent)
+        thread->counters.replayed++;
+    else
+        thread->counters.records++;
+    task_progress(&thread->core, index, item->offset + 1, now_ms);
+    return true;
+}
+
+/* What is at or past the limit is held, and everything before it is known to be done: T2 moves on
+ * positions (D3.3). */
+static bool is_held(struct task_thread *thread, size_t index, const struct consumer_item *item,
+                    int64_t now_ms)
+{
+    const struct task_partition *partition = &thread->core.partitions[index];
+    int64_t needed = item->kind == CONSUMER_END ? item->offset : item->offset + 1;
+
+    if (needed <= partition->limit)
+        return false;
+    task_progress(&thread->core, index, partition->limit, now_ms);
+    return true;
+}
+
+/* One item; false: nothing more to do on this partition in this round. */
+static bool work_item(struct task_thread *thread, size_t index, int64_t now_ms)
+{
+    int64_t position = thread->core.partitions[index].position;
+    struct consumer_item item;
+
+    consumer_peek(thread->consumer, index, &item);
+    switch (item.kind) {
+    case CONSUMER_NOTHING:
+        return false;
+    case CONSUMER_FAILED:
+        log_warn("partition_error", LOG_STR("job", thread->job.name),
+                 LOG_INT("processor", thread->desired.processor),
+                 LOG_INT("partition", thread->core.partitions[index].partition),
+                 LOG_STR("error", item.detail), LOG_END);
+        break;
+    case CONSUMER_LOST:
+        task_thread_event(thread, TASK_EVENT_POSITION_LOST, "history_lost", item.detail)->index =
+            index;
+        consumer_pop(thread->consumer, index);
+        return false;
+    case CONSUMER_END:
+        if (item.offset > position) {
+            if (is_held(thread, index, &item, now_ms))
+                return false;
+            task_progress(&thread->core, index, item.offset, now_ms);
+        }
+        break;
+    case CONSUMER_RECORD:
+        if (item.offset >= position) {
+            if (is_held(thread, index, &item, now_ms) || !work_record(thread, index, &item, now_ms))
+                return false;
+        }
+        break;
+    }
+    consumer_pop(thread->consumer, index);
+    return true;
+}
+
+bool task_read_round(struct task_thread *thread)
+{
+    size_t count = thread->core.partition_count;
+    int64_t now_ms = clock_mono_ms();
+    bool worked = false;
+
+    for (size_t k = 0; k < count && thread->event_count == 0; k++) {
+        size_t index = (thread->read_next + k) % count;
+
+        for (size_t n = 0; n < LANE_RECORDS_MAX && work_item(thread, index, now_ms); n++)
+            worked = true;
+        if (thread->store != NULL && store_is_full(thread->store)) {
+            (void)task_thread_event(thread, TASK_EVENT_FULL, NULL, NULL);
+            break;
+        }
+    }
+    thread->read_next = (thread->read_next + 1) % count;
+    return worked;
+}

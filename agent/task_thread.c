@@ -1,0 +1,587 @@
+#include "agent/task_thread.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/task_private.h"
+#include "api/schema.h"
+#include "common/clock.h"
+#include "common/hash/linhash.h"
+#include "common/logger.h"
+#include "common/mem.h"
+
+#define WAIT_MS_MAX        100  /* callbacks of the clients are served at least this often */
+#define RANGES_INTERVAL_MS 2000 /* log start and ends, for lag and for problems of the topic */
+#define RANGES_TIMEOUT_MS  1000
+#define REPORT_INTERVAL_MS 100
+#define RATE_WINDOW_MS     2000
+
+void task_thread_wake(void *arg)
+{
+    struct task_thread *thread = arg;
+    const uint64_t one = 1;
+    ssize_t written = write(thread->wake_fd, &one, sizeof(one));
+
+    (void)written; /* a full counter is awake already */
+}
+
+void task_thread_wait(struct task_thread *thread, int64_t deadline_ms)
+{
+    struct pollfd poll_fd = {.fd = thread->wake_fd, .events = POLLIN};
+    int64_t left_ms = deadline_ms - clock_mono_ms();
+    uint64_t count;
+    ssize_t taken;
+
+    if (left_ms > WAIT_MS_MAX)
+        left_ms = WAIT_MS_MAX;
+    if (left_ms > 0)
+        (void)poll(&poll_fd, 1,
+                   (int)left_ms); /* a signal or an error only makes the turn come early */
+    taken = read(thread->wake_fd, &count, sizeof(count));
+    (void)taken; /* nothing to take when time was up */
+}
+
+struct task_event *task_thread_event(struct task_thread *thread, enum task_event_kind kind,
+                                     const char *code, const char *detail)
+{
+    struct task_event_slot *slot;
+
+    assert(thread->event_count < TASK_EVENTS_MAX);
+    slot = &thread->events[(thread->event_next + thread->event_count++) % TASK_EVENTS_MAX];
+    *slot = (struct task_event_slot){.event = {.kind = kind, .now_ms = clock_mono_ms()}};
+    if (code != NULL) {
+        (void)snprintf(slot->code, sizeof(slot->code), "%s", code);
+        slot->event.code = slot->code;
+    }
+    if (detail != NULL) {
+        (void)snprintf(slot->detail, sizeof(slot->detail), "%s", detail);
+        slot->event.detail = slot->detail;
+    }
+    return &slot->event;
+}
+
+static void log_phase(struct task_thread *thread)
+{
+    enum task_phase phase = (enum task_phase)thread->core.phase.state;
+    bool bad = phase == TASK_PHASE_FAILED || phase == TASK_PHASE_FENCED;
+
+    if (thread->reported_phase == phase)
+        return;
+    thread->reported_phase = phase;
+    log_write(bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "task_phase", LOG_STR("job", thread->job.name),
+              LOG_INT("processor", thread->desired.processor),
+              LOG_INT("epoch", thread->core.epoch_working),
+              LOG_STR("phase", task_phase_name(phase)), LOG_STR("problem", thread->core.code),
+              LOG_STR("detail", thread->core.detail), LOG_END);
+}
+
+/* Gives one event to the core and carries out what it asks for; answers are queued as events. */
+static void step(struct task_thread *thread, const struct task_event *event)
+{
+    struct task_actions actions;
+
+    task_step(&thread->core, event, &actions);
+    log_phase(thread);
+    for (size_t i = 0; i < actions.count; i++)
+        task_act(thread, actions.items[i]);
+    thread->wake_ms = actions.wake_ms;
+}
+
+static void drain_events(struct task_thread *thread)
+{
+    while (thread->event_count > 0) {
+        struct task_event_slot slot = thread->events[thread->event_next];
+
+        if (slot.event.code != NULL)
+            slot.event.code = slot.code;
+        if (slot.event.detail != NULL)
+            slot.event.detail = slot.detail;
+        thread->event_next = (thread->event_next + 1) % TASK_EVENTS_MAX;
+        thread->event_count--;
+        slot.event.now_ms = clock_mono_ms();
+        step(thread, &slot.event);
+    }
+}
+
+/* ---- inbox */
+
+static bool same_set(const struct uint_list *a, const struct uint_list *b)
+{
+    return a->count == b->count &&
+           (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0);
+}
+
+/* Takes job and task. What can not change in a running task closes it; the control thread starts it
+ * anew. */
+static void take_desired(struct task_thread *thread, struct document_job *job,
+                         struct document_task *task)
+{
+    bool respec = !schema_equal(&schema_job_spec, &job->spec, &thread->job.spec);
+    struct task_event *event;
+
+    if (!same_set(&task->owned, &thread->desired.owned) ||
+        !same_set(&task->read, &thread->desired.read) || task->role != thread->desired.role) {
+        (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
+    } else {
+        event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
+        event->epoch = task->epoch;
+        event->restart = respec;
+        thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
+        schema_free(&schema_document_job, &thread->job);
+        schema_free(&schema_document_task, &thread->desired);
+        thread->job = *job;
+        thread->desired = *task;
+        return;
+    }
+    schema_free(&schema_document_job, job);
+    schema_free(&schema_document_task, task);
+}
+
+static void serve_inbox(struct task_thread *thread)
+{
+    struct document_job job;
+    struct document_task task;
+    bool stop, desired;
+
+    pthread_mutex_lock(&thread->lock);
+    stop = thread->inbox.stop;
+    desired = thread->inbox.desired;
+    job = thread->inbox.job;
+    task = thread->inbox.task;
+    thread->inbox.stop = thread->inbox.desired = false;
+    pthread_mutex_unlock(&thread->lock);
+    if (desired)
+        take_desired(thread, &job, &task);
+    if (stop)
+        (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
+    drain_events(thread);
+}
+
+void task_thread_desire(struct task_thread *thread, const struct document_job *job,
+                        const struct document_task *task)
+{
+    struct document_job job_copy, old_job;
+    struct document_task task_copy, old_task;
+    bool old;
+
+    schema_copy(&schema_document_job, &job_copy, job);
+    schema_copy(&schema_document_task, &task_copy, task);
+    pthread_mutex_lock(&thread->lock);
+    old = thread->inbox.desired;
+    old_job = thread->inbox.job;
+    old_task = thread->inbox.task;
+    thread->inbox.job = job_copy;
+    thread->inbox.task = task_copy;
+    thread->inbox.desired = true;
+    pthread_mutex_unlock(&thread->lock);
+    if (old) {
+        schema_free(&schema_document_job, &old_job);
+        schema_free(&schema_document_task, &old_task);
+    }
+    task_thread_wake(thread);
+}
+
+void task_thread_stop(struct task_thread *thread)
+{
+    pthread_mutex_lock(&thread->lock);
+    thread->inbox.stop = true;
+    pthread_mutex_unlock(&thread->lock);
+    task_thread_wake(thread);
+}
+
+bool task_thread_ended(const struct task_thread *thread)
+{
+    return atomic_load(&thread->ended);
+}
+
+/* ---- report */
+
+static void add_problem(struct task_report *report, const char *code, const char *detail,
+                        int64_t since_at)
+{
+    size_t count = report->problems.count;
+
+    report->problems.items =
+        mem_realloc(report->problems.items, count + 1, sizeof(*report->problems.items));
+    report->problems.items[count] = (struct task_problem){
+        .code = mem_strdup(code), .detail = mem_strdup(detail), .since_at = since_at};
+    report->problems.count = count + 1;
+}
+
+static void report_problems(struct task_thread *thread, struct task_report *report)
+{
+    if (strcmp(thread->problem_code, thread->core.code) != 0) {
+        (void)snprintf(thread->problem_code, sizeof(thread->problem_code), "%s", thread->core.code);
+        thread->problem_wall_at = clock_wall_ms();
+    }
+    if (thread->core.code[0] != '\0')
+        add_problem(report, thread->core.code, thread->core.detail, thread->problem_wall_at);
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+        char text[128];
+
+        /* All that is stable has been read, and there is more behind it: S7. */
+        if (partition->range.end == API_UNKNOWN || !partition->owned ||
+            partition->range.stable_end >= partition->range.end ||
+            partition->position < partition->range.stable_end)
+            continue;
+        (void)snprintf(text, sizeof(text),
+                       "input %u partition %u: offsets %lld to %lld are behind an open transaction",
+                       partition->topic, partition->partition,
+                       (long long)partition->range.stable_end, (long long)partition->range.end);
+        add_problem(report, "blocked_by_open_transaction", text, clock_wall_ms());
+        break;
+    }
+}
+
+static void report_progress(const struct task_thread *thread, struct task_report *report)
+{
+    size_t count = thread->core.partition_count;
+
+    report->progress.items = mem_calloc(count, sizeof(*report->progress.items));
+    report->progress.count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct task_partition *from = &thread->core.partitions[i];
+
+        report->progress.items[i] = (struct partition_progress){
+            .topic = from->topic,
+            .partition = from->partition,
+            .t0 = from->t0,
+            .t1 = from->t1,
+            .t2 = from->position,
+            .log_start = from->range.log_start,
+            /* A position is proof of an end at least there, whatever an older answer said. */
+            .stable_end =
+                from->range.stable_end != API_UNKNOWN && from->range.stable_end < from->position
+                    ? from->position
+                    : from->range.stable_end,
+            .end = from->range.end != API_UNKNOWN && from->range.end < from->position
+                       ? from->position
+                       : from->range.end,
+        };
+    }
+}
+
+static void copy_consuming(const struct task_thread *thread, struct task_report *report)
+{
+    if (!task_may_output(&thread->core))
+        return;
+    report->consuming.count = thread->desired.owned.count;
+    report->consuming.items =
+        mem_memdup(thread->desired.owned.items,
+                   thread->desired.owned.count * sizeof(*thread->desired.owned.items));
+}
+
+static void update_rate(struct task_thread *thread, int64_t now_ms)
+{
+    struct task_rate *rate = &thread->rate;
+    int64_t spent_ms = now_ms - rate->since_ms;
+
+    if (spent_ms < RATE_WINDOW_MS)
+        return;
+    rate->records_per_s =
+        (double)(thread->counters.records - rate->records) * 1000 / (double)spent_ms;
+    rate->replayed_per_s =
+        (double)(thread->counters.replayed - rate->replayed) * 1000 / (double)spent_ms;
+    rate->records = thread->counters.records;
+    rate->replayed = thread->counters.replayed;
+    rate->since_ms = now_ms;
+}
+
+static void fill_report(struct task_thread *thread, struct task_report *report)
+{
+    *report = (struct task_report){
+        .job = mem_strdup(thread->job.name),
+        .job_incarnation = mem_strdup(thread->job.incarnation),
+        .processor = thread->desired.processor,
+        .role = thread->desired.role,
+        .state = task_state(&thread->core),
+        .epoch = thread->core.epoch_working != 0 ? thread->core.epoch_working : thread->core.epoch,
+        .handoff = thread->desired.handoff,
+        .records = thread->counters.records,
+        .outputs = thread->counters.outputs,
+        .replayed = thread->counters.replayed,
+        .skipped_null_key = thread->counters.skipped_null_key,
+        .skipped_error = thread->counters.skipped_error,
+        .dead_lettered = thread->counters.dead_lettered,
+        .commits = thread->counters.commits,
+        .aborts = thread->counters.aborts,
+        .records_per_s = thread->rate.records_per_s,
+        .replayed_per_s = thread->rate.replayed_per_s,
+    };
+    copy_consuming(thread, report);
+    report_progress(thread, report);
+    report_problems(thread, report);
+    if (thread->brokers_down && thread->core.code[0] == '\0')
+        add_problem(report, "kafka_unreachable", "no broker can be reached", clock_wall_ms());
+    if (thread->store != NULL)
+        store_size(thread->store, &report->state_rows, &report->state_bytes);
+}
+
+static void publish_report(struct task_thread *thread, int64_t now_ms)
+{
+    struct task_report fresh, old;
+    bool tell;
+
+    if (now_ms < thread->report_due_ms)
+        return;
+    tell = thread->report_due_ms == 0;
+    thread->report_due_ms = now_ms + REPORT_INTERVAL_MS;
+    update_rate(thread, now_ms);
+    fill_report(thread, &fresh);
+    pthread_mutex_lock(&thread->lock);
+    old = thread->report;
+    thread->report = fresh;
+    pthread_mutex_unlock(&thread->lock);
+    schema_free(&schema_task_report, &old);
+    if (tell)
+        thread->context->changed(thread->context->arg);
+}
+
+void task_thread_report(struct task_thread *thread, struct task_report *ret_report)
+{
+    pthread_mutex_lock(&thread->lock);
+    schema_copy(&schema_task_report, ret_report, &thread->report);
+    pthread_mutex_unlock(&thread->lock);
+}
+
+/* ---- the loop */
+
+static void serve_clients(struct task_thread *thread, int64_t now_ms)
+{
+    struct err err;
+    enum err_code code;
+
+    if (thread->consumer != NULL)
+        thread->brokers_down = consumer_poll(thread->consumer);
+    if (thread->producer != NULL && task_may_output(&thread->core)) {
+        code = producer_poll(thread->producer, &err);
+        if (code != ERR_NONE)
+            (void)task_thread_event(
+                thread, code == ERR_FENCED ? TASK_EVENT_COMMIT_FENCED : TASK_EVENT_OUTPUT_FAILED,
+                NULL, err.text);
+    }
+    if (thread->consumer != NULL && thread->core.assigned && now_ms >= thread->ranges_due_ms) {
+        task_act_ranges(thread, RANGES_TIMEOUT_MS);
+        thread->ranges_due_ms = now_ms + RANGES_INTERVAL_MS;
+    }
+    drain_events(thread);
+}
+
+static bool is_done(const struct task_thread *thread)
+{
+    return thread->core.phase.state == TASK_PHASE_CLOSED && thread->consumer == NULL &&
+           thread->store == NULL;
+}
+
+static void turn(struct task_thread *thread)
+{
+    struct task_event tick = {.kind = TASK_EVENT_TICK};
+    bool worked = false;
+    int64_t now_ms;
+
+    serve_inbox(thread);
+    task_act_serve_store(thread, clock_mono_ms());
+    drain_events(thread);
+    if (task_may_read(&thread->core)) {
+        worked = task_read_round(thread);
+        drain_events(thread);
+    }
+    serve_clients(thread, clock_mono_ms());
+    now_ms = tick.now_ms = clock_mono_ms();
+    step(thread, &tick);
+    drain_events(thread);
+    publish_report(thread, now_ms);
+    if (!worked && !is_done(thread))
+        task_thread_wait(thread, thread->wake_ms);
+}
+
+static void *run(void *arg)
+{
+    struct task_thread *thread = arg;
+
+    (void)task_thread_event(thread, TASK_EVENT_START, NULL, NULL);
+    drain_events(thread);
+    while (!is_done(thread))
+        turn(thread);
+    thread->report_due_ms = 0;
+    publish_report(thread, clock_mono_ms());
+    atomic_store(&thread->ended, true);
+    thread->context->changed(thread->context->arg);
+    return NULL;
+}
+
+/* ---- making and ending */
+
+static int64_t origin_of(const struct document_job *job, uint32_t topic, uint32_t partition)
+{
+    for (size_t i = 0; i < job->origins.count; i++) {
+        if (job->origins.items[i].topic == topic && job->origins.items[i].partition == partition)
+            return job->origins.items[i].offset;
+    }
+    return API_UNKNOWN;
+}
+
+static bool holds(const struct uint_list *list, uint32_t number)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i] == number)
+            return true;
+    }
+    return false;
+}
+
+/* S2 over all input topics, by topic then partition, with T0. */
+static enum err_code make_core(struct task_thread *thread, struct err *reterr)
+{
+    const struct document_job *job = &thread->job;
+    const struct uint_list *read = &thread->desired.read;
+    size_t count = job->spec.inputs.count * read->count;
+    struct task_partition *partitions = mem_calloc(count, sizeof(*partitions));
+    struct task_config config = {
+        .processor = thread->desired.processor,
+        .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
+        .stateful = job->spec.stateful,
+        .history_retained = job->spec.history == HISTORY_RETAINED,
+        .commit_interval_ms = job->spec.commit_interval_ms,
+        .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,
+    };
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t topic = (uint32_t)(i / read->count), partition = read->items[i % read->count];
+        int64_t origin = origin_of(job, topic, partition);
+
+        if (origin == API_UNKNOWN) {
+            free(partitions);
+            return err_set(reterr, ERR_PROTOCOL,
+                           "the coordinator gave no origin (T0) for input %u partition %u", topic,
+                           partition);
+        }
+        partitions[i] = (struct task_partition){.topic = topic,
+                                                .partition = partition,
+                                                .owned = holds(&thread->desired.owned, partition),
+                                                .t0 = origin};
+    }
+    (void)snprintf(config.incarnation, sizeof(config.incarnation), "%s", job->incarnation);
+    task_init(&thread->core, &config, thread->desired.epoch, partitions, count, clock_mono_ms());
+    return ERR_NONE;
+}
+
+static void make_names(struct task_thread *thread)
+{
+    const struct job_logic *logic = &thread->job.spec.logic;
+    const struct agent_options *options = thread->context->options;
+    static const char *const kinds[] = {"builtin", "plugin", "exec"};
+
+    thread->directory =
+        mem_printf("%s/%s/%u", options->state_dir, thread->job.name, thread->desired.processor);
+    thread->logic_id = mem_printf("%s/%s/%s", kinds[logic->kind], logic->name, logic->version);
+    thread->client_id = mem_printf("baton-%s-%s-%u", options->agent_id, thread->job.name,
+                                   thread->desired.processor);
+    thread->transactional_id =
+        mem_printf("baton.%s.%s.%s.%u", thread->context->cluster, thread->job.name,
+                   thread->job.incarnation, thread->desired.processor);
+}
+
+static void make_scratch(struct task_thread *thread)
+{
+    size_t count = thread->core.partition_count;
+
+    thread->lineage = mem_calloc(count, sizeof(*thread->lineage));
+    thread->offsets = mem_calloc(count, sizeof(*thread->offsets));
+    thread->ranges = mem_calloc(count, sizeof(*thread->ranges));
+    thread->committed = mem_calloc(count, sizeof(*thread->committed));
+    for (size_t i = 0; i < count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+
+        thread->lineage[i].topic = partition->topic;
+        thread->lineage[i].partition = partition->partition;
+        thread->lineage[i].root =
+            linhash_root(partition->partition, thread->job.partitions_initial);
+    }
+}
+
+static void destroy(struct task_thread *thread)
+{
+    if (thread->wake_fd >= 0)
+        (void)close(thread->wake_fd); /* an eventfd has nothing to write back */
+    if (thread->inbox.desired) {
+        schema_free(&schema_document_job, &thread->inbox.job);
+        schema_free(&schema_document_task, &thread->inbox.task);
+    }
+    pthread_mutex_destroy(&thread->lock);
+    schema_free(&schema_task_report, &thread->report);
+    schema_free(&schema_document_job, &thread->job);
+    schema_free(&schema_document_task, &thread->desired);
+    task_finish(&thread->core);
+    free(thread->directory);
+    free(thread->logic_id);
+    free(thread->client_id);
+    free(thread->transactional_id);
+    free(thread->lineage);
+    free(thread->offsets);
+    free(thread->ranges);
+    free(thread->committed);
+    free(thread->headers);
+    free(thread);
+}
+
+enum err_code task_thread_start(const struct task_thread_context *context,
+                                const struct document_job *job, const struct document_task *task,
+                                struct task_thread **ret_thread, struct err *reterr)
+{
+    struct task_thread *thread = mem_calloc(1, sizeof(*thread));
+    enum err_code code;
+    int error;
+
+    thread->context = context;
+    thread->reported_phase = -1;
+    (void)pthread_mutex_init(&thread->lock,
+                             NULL); /* never fails with default attributes on Linux */
+    schema_copy(&schema_document_job, &thread->job, job);
+    schema_copy(&schema_document_task, &thread->desired, task);
+    make_names(thread);
+    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (thread->wake_fd < 0) {
+        code = err_set(reterr, ERR_IO, "eventfd: %s", strerror(errno));
+        goto fail;
+    }
+    code = make_core(thread, reterr);
+    if (code != ERR_NONE)
+        goto fail;
+    make_scratch(thread);
+    fill_report(thread, &thread->report);
+    error = pthread_create(&thread->thread, NULL, run, thread);
+    if (error != 0) {
+        code = err_set(reterr, ERR_IO, "starting a task's thread: %s", strerror(error));
+        goto fail;
+    }
+    *ret_thread = thread;
+    return ERR_NONE;
+fail:
+    destroy(thread);
+    return code;
+}
+
+void task_thread_follow(struct task_thread *thread, const struct input_offset *committed,
+                        size_t count)
+{
+    /* Learners come with hand-overs; no document of this version has one. */
+    (void)thread;
+    (void)committed;
+    (void)count;
+}
+
+void task_thread_join(struct task_thread *thread)
+{
+    int error = pthread_join(thread->thread, NULL);
+
+    assert(error == 0);
+    destroy(thread);
+}
