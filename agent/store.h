@@ -1,23 +1,39 @@
 /*
  * The local state of one task: LMDB under a write-back cache, with the offsets it stands for.
  *
- * One LMDB environment per task in `state_dir/<job>/<processor>/` (data.mdb, meta checked at open). Owned by the task's
- * thread; a flusher thread inside writes checkpoints. Everything the logic changes goes to the *live* map. A checkpoint
- * freezes it just after a Kafka commit: the live map becomes the *frozen* one, and the flusher writes it sorted, together
- * with its offsets (T2) and lineage, in one LMDB transaction. Reads look at live, frozen, LMDB in that order.
+ * One LMDB environment per task in `state_dir/<job>/<processor>/` (data.mdb, meta checked at open).
+ * Owned by the task's thread; a flusher thread inside writes checkpoints. Everything the logic
+ * changes goes to the *live* map. A checkpoint freezes it just after a Kafka commit: the live map
+ * becomes the *frozen* one, and the flusher writes it sorted, together with its offsets (T2) and
+ * lineage, in one LMDB transaction. Reads look at live, frozen, LMDB in that order.
  *
- *      logic --> live map --store_freeze--> frozen map --flusher--> LMDB   (rows + T2 + lineage in one commit)
+ *   logic --> live map --store_freeze--> frozen map --flusher--> LMDB  (rows + T2 + lineage: one
+ * commit)
  *
- * After a crash or an aborted transaction what is not checkpointed is dropped (store_drop_live, or simply a new open) and
- * replayed from T2. So at rest: the rows are exactly the effect of all records before T2, of every partition.
+ * After a crash or an aborted transaction what is not checkpointed is dropped (store_drop_live, or
+ * simply a new open) and replayed from T2. So at rest: the rows are exactly the effect of all
+ * records before T2, of every partition.
  *
- * Row key in LMDB: 1 byte kind, 4 bytes big-endian root partition, 2 bytes big-endian key length, key, subkey. Over 400
- * bytes: an XXH3-128 of key and subkey stands for them and both are kept in full in the value (LMDB's limit is 511).
- * The root partition of a record's partition (its ancestor below N0, see linhash_root) never changes when partitions are
- * added, is the same for all records of one key, and needs no knowledge of the producers' hash. (D8 has the hash here; a job
- * whose topics are still empty does not know its hash yet, and keys that two producers hash differently must not share a
- * row, or a replay could interleave them differently.)
- * Row value: 8 bytes XXH3-64 over the whole row (key included), 8 bytes record time, then the value. Checked at every read: LMDB has none.
+ * Rows in LMDB. Key: 1 byte kind, 4 bytes big-endian root partition, 2 bytes big-endian key length,
+ * key, subkey. LMDB allows 511 bytes, we use 400: for a key over 256 bytes its XXH3-128 stands in
+ * place of length and key, and of a subkey that does not fit there is as much of its start as fits
+ * and its XXH3-128; the kind says which. So rows of one key are neighbours in the order of their
+ * subkeys, and those with long subkeys are neighbours of each other. Where a hash stands, key and
+ * subkey are kept in full in the value and compared at every read: two that collide are an error,
+ * never each other's. The root partition of a record's partition (its ancestor below N0, see
+ * linhash_root) never changes when partitions are added, is the same for all records of one key,
+ * and needs no knowledge of the producers' hash. (D8 has the hash here; a job whose topics are
+ * still empty does not know its hash yet, and keys that two producers hash differently must not
+ * share a row, or a replay could interleave them differently.) Value: 8 bytes XXH3-64 over the
+ * whole row (key included), 8 bytes record time, then the value.
+ *
+ * What is detected. LMDB has no checksums and trusts its pages, so store_open first reads the whole
+ * file itself (store_check.c): page structure, list of free pages, every row's checksum, and that
+ * the rows add up to what the last checkpoint left. A file that was damaged or cut while it was
+ * closed is never served and never crashes the agent. Every row read later is checked again. What
+ * remains is damage while the file is open: a flipped byte in an inner page can then make LMDB miss
+ * a row or end the process; after a crash the next open finds it. Cost of opening: about 0.3 s for
+ * 1 M small rows, and about a second a GB when the disk gives that.
  */
 #ifndef BATON_AGENT_STORE_H
 #define BATON_AGENT_STORE_H
@@ -32,75 +48,92 @@ struct store;
 
 /* What a state must match to be served. All strings are borrowed during the call. */
 struct store_identity {
-    const char *cluster;         /* UUID of the coordinator's cluster */
+    const char *cluster; /* UUID of the coordinator's cluster */
     const char *job;
     const char *job_incarnation; /* UUID */
     uint32_t processor;
-    const char *logic;           /* "builtin/count/1": another logic can not read this state */
-    const char *boot_id;         /* of this boot: an unclean file of another boot is trusted only if it was synced */
+    const char *logic;   /* "builtin/count/1": another logic can not read this state */
+    const char *boot_id; /* of this boot: an unclean file of another boot is trusted only if it was
+                            synced */
 };
 
 struct store_config {
-    const char *directory;       /* of this task; created (0700) when absent */
-    int64_t cache_bytes_max;     /* live map's size that asks for an early checkpoint; >= 64 KiB */
-    int64_t map_bytes_max;       /* LMDB map size limit; the map grows towards it */
-    bool sync;                   /* fdatasync at each checkpoint */
-    int64_t state_ttl_ms;        /* 0: none; rows whose record time is older than their root's time - ttl are swept */
+    const char *directory;   /* of this task; created (0700) when absent, with its parents */
+    int64_t cache_bytes_max; /* live map's size that asks for an early checkpoint; >= 64 KiB */
+    int64_t map_bytes_max;   /* LMDB map size limit; the map grows towards it; >= 1 MiB */
+    bool sync; /* fdatasync at each checkpoint; a store that is closed is synced anyway */
+    int64_t state_ttl_ms; /* 0: none; rows whose record time is older than their root's time - ttl
+                             are swept */
 };
 
-/* Position in one input partition; the unit of T2 and of the lineage. `topic` is the index in the job's inputs. */
+/* Position in one input partition; the unit of T2 and of the lineage. `topic` is the index in the
+ * job's inputs. */
 struct store_position {
     uint32_t topic;
     uint32_t partition;
     uint32_t root;
-    int64_t next_offset;      /* T2: next offset to apply; never -1 */
-    int64_t record_time_ms;   /* highest timestamp of the records applied; -1 when none */
-    int64_t last_offset;      /* of the last record applied; -1 when none */
-    uint64_t last_fingerprint; /* XXH3-64 of that record's key, value and timestamp (store_fingerprint) */
+    int64_t next_offset;       /* T2: next offset to apply; never -1 */
+    int64_t record_time_ms;    /* highest timestamp of the records applied; -1 when none */
+    int64_t last_offset;       /* of the last record applied; -1 when none */
+    uint64_t last_fingerprint; /* XXH3-64 of that record's key, value and timestamp
+                                  (store_fingerprint) */
 };
 
 enum store_condition {
-    STORE_FRESH,     /* there was nothing */
-    STORE_KEPT,      /* the state of an earlier run, verified: positions are its T2 */
-    STORE_SET_ASIDE  /* there was something foreign, corrupt or untrusted: renamed to <directory>.aside-<n>, starts fresh */
+    STORE_FRESH,    /* there was nothing, or nothing that had seen a checkpoint */
+    STORE_KEPT,     /* the state of an earlier run, verified: positions are its T2 */
+    STORE_SET_ASIDE /* there was something foreign, corrupt or untrusted: renamed to
+                       <directory>.aside-<n>, starts fresh */
 };
 
 /*
- * Locks `directory` (flock; ERR_LOCKED names the holder), opens or creates. With STORE_SET_ASIDE, reterr-like detail is in
- * ret_reason (ERR_TEXT_BYTES). `wake` is called by the flusher thread when a checkpoint has ended.
+ * Locks `directory` (flock; ERR_LOCKED names the holder), opens or creates. ERR_IO names what can
+ * not be read or written. With STORE_SET_ASIDE, reterr-like detail is in ret_reason
+ * (ERR_TEXT_BYTES), for a foreign state starting with the field that differs. `wake` (may be NULL)
+ * is called by the flusher thread when a checkpoint has ended; it must not call the store and must
+ * not block.
  */
 enum err_code store_open(const struct store_config *config, const struct store_identity *identity,
                          void (*wake)(void *arg), void *wake_arg, struct store **ret_store,
-                         enum store_condition *ret_condition, char *ret_reason, struct err *reterr) MUSTCHECK;
+                         enum store_condition *ret_condition, char *ret_reason,
+                         struct err *reterr) MUSTCHECK;
 
-/* Waits for a running checkpoint; drops the live map; marks the state cleanly closed. NULL is fine. */
+/* Waits for a running checkpoint; drops the live map (and a frozen one whose checkpoint failed);
+ * marks the state cleanly closed. NULL is fine. */
 void store_close(struct store *store);
 
-/* The positions of the last checkpoint that is on disk (T2 at rest). Valid until the next call. Empty for a fresh store. */
+/* The positions of the last checkpoint that is on disk (T2 at rest). Valid until the next call.
+ * Empty for a fresh store. */
 const struct store_position *store_positions(struct store *store, size_t *ret_count);
 
 struct store_row { /* one row of a key; all borrowed */
     uint32_t root;
     const void *key;
-    size_t key_bytes;    /* any length; 0 is an empty key */
+    size_t key_bytes; /* any length below 4 GiB; 0 is an empty key */
     const void *subkey;
     size_t subkey_bytes; /* <= BATON_SUBKEY_BYTES_MAX */
 };
 
 /*
- * Reads. `alive_from_ms`: rows with a record time below it count as absent (state_ttl; INT64_MIN: no limit).
- * ERR_NOT_FOUND is the normal answer for "no such row" (reterr untouched). ERR_CORRUPT: checksum; the caller closes the
- * store with store_set_aside. The value is valid until the next call on this store.
+ * Reads. `alive_from_ms`: rows with a record time below it count as absent (state_ttl; INT64_MIN:
+ * no limit). ERR_NOT_FOUND is the normal answer for "no such row" (reterr untouched). ERR_CORRUPT:
+ * checksum, or a collision of hashes; the caller closes the store with store_set_aside. The value
+ * is valid until the next call on this store, and may be the argument of that call when it is a
+ * put.
  */
-enum err_code store_get(struct store *store, struct store_row row, int64_t alive_from_ms, const void **ret_value,
-                        size_t *ret_bytes, struct err *reterr) MUSTCHECK;
-void store_put(struct store *store, struct store_row row, int64_t record_time_ms, const void *value, size_t bytes);
+enum err_code store_get(struct store *store, struct store_row row, int64_t alive_from_ms,
+                        const void **ret_value, size_t *ret_bytes, struct err *reterr) MUSTCHECK;
+/* `bytes` <= BATON_STATE_VALUE_BYTES_MAX. */
+void store_put(struct store *store, struct store_row row, int64_t record_time_ms, const void *value,
+               size_t bytes);
 void store_delete(struct store *store, struct store_row row);
 
-/* All rows of the key in the order of subkeys (bytewise); `visit` returns false to stop and must not call the store. */
+/* All rows of the key (its subkey is not looked at) in the order of subkeys (bytewise); `visit`
+ * returns false to stop and must not call the store. What it is given is valid until the next call
+ * on this store. */
 enum err_code store_iterate(struct store *store, struct store_row key, int64_t alive_from_ms,
-                            bool (*visit)(void *arg, const void *subkey, size_t subkey_bytes, const void *value,
-                                          size_t value_bytes),
+                            bool (*visit)(void *arg, const void *subkey, size_t subkey_bytes,
+                                          const void *value, size_t value_bytes),
                             void *arg, struct err *reterr) MUSTCHECK;
 
 /* True when the live map is over cache_bytes_max: commit and freeze soon. */
@@ -108,33 +141,52 @@ bool store_is_full(const struct store *store);
 int64_t store_live_bytes(const struct store *store);
 
 /*
- * Freezes the live map as the effect of exactly the records before `positions` (all partitions of the read set, each once).
- * Call only just after a Kafka commit (or, silent, at a record boundary). Returns false, and does nothing, while the last
- * checkpoint is still being written.
+ * Freezes the live map as the effect of exactly the records before `positions` (all partitions of
+ * the read set, each once). Call only just after a Kafka commit (or, silent, at a record boundary).
+ * Returns false, and does nothing, while the last checkpoint is still being written or has failed.
  */
-bool store_freeze(struct store *store, const struct store_position *positions, size_t count) MUSTCHECK;
+bool store_freeze(struct store *store, const struct store_position *positions,
+                  size_t count) MUSTCHECK;
 
 enum store_flush { STORE_FLUSH_IDLE, STORE_FLUSH_RUNNING, STORE_FLUSH_FAILED };
-/* FAILED (disk full, I/O): text in reterr; the frozen map is kept and tried again at the next store_flush_retry. */
+/*
+ * FAILED (disk full, I/O, limit of the map): text in reterr; the frozen map is kept, read from, and
+ * tried again at the next store_flush_retry. With reterr->fatal a retry can not help: close the
+ * store and open it again. ERR_CORRUPT: as for reads. Also lets the map grow when the flusher waits
+ * for that, so call it (or store_flush_wait) after `wake`.
+ */
 enum store_flush store_flush_state(struct store *store, struct err *reterr);
 void store_flush_retry(struct store *store);
 /* Waits for the running checkpoint up to deadline_mono_ms; ERR_TIMEOUT, or the flush's error. */
-enum err_code store_flush_wait(struct store *store, int64_t deadline_mono_ms, struct err *reterr) MUSTCHECK;
+enum err_code store_flush_wait(struct store *store, int64_t deadline_mono_ms,
+                               struct err *reterr) MUSTCHECK;
 
-/* Drops what was not frozen, waits for the running checkpoint. store_positions is then where the replay starts. */
+/*
+ * Drops what was not frozen, waits for the running checkpoint. store_positions is then where the
+ * replay starts. When the checkpoint fails, or had failed, the live map is dropped all the same and
+ * the error is returned: retry the flush and call again, or close the store, which gives up the
+ * frozen map too.
+ */
 enum err_code store_drop_live(struct store *store, struct err *reterr) MUSTCHECK;
 
-/* Closes and renames the directory to <directory>.aside-<n>: corrupt state is kept for inspection and never served. */
-enum err_code store_set_aside(struct store *store, const char *reason, struct err *reterr) MUSTCHECK;
+/* Closes and renames the directory to <directory>.aside-<n>: corrupt state is kept for inspection
+ * (the reason is in its file `reason`) and never served. The store is gone afterwards, also on
+ * failure. */
+enum err_code store_set_aside(struct store *store, const char *reason,
+                              struct err *reterr) MUSTCHECK;
 
 /* Rows on disk and bytes used, as of the last checkpoint; for metrics and reports. */
 void store_size(struct store *store, uint64_t *ret_rows, uint64_t *ret_bytes);
 
+/* Of a record, for the lineage; the same on every host and in every version. NULL differs from
+ * empty. */
 uint64_t store_fingerprint(const void *key, size_t key_bytes, const void *value, size_t value_bytes,
                            int64_t timestamp_ms);
 
-/* Locks a whole state_dir for this agent (flock on state_dir/agent.lock, holding agent id and pid); fd or an error that
- * names the holder. ERR_FOREIGN when the directory was made by another agent id. Keep the fd open while running. */
-enum err_code store_lock_directory(const char *state_dir, const char *agent_id, int *ret_fd, struct err *reterr) MUSTCHECK;
+/* Locks a whole state_dir for this agent (flock on state_dir/agent.lock, holding agent id and pid),
+ * creating it (0700) when absent; fd or an error that names the holder. ERR_FOREIGN when the
+ * directory was made by another agent id. Keep the fd open while running. */
+enum err_code store_lock_directory(const char *state_dir, const char *agent_id, int *ret_fd,
+                                   struct err *reterr) MUSTCHECK;
 
 #endif
