@@ -1,13 +1,20 @@
-/* The agent's options (common/opts.h); docs/configuration.md is printed from the table in
- * options.c. */
+/*
+ * The agent's options (common/opts.h); docs/configuration.md is printed from the table in
+ * options.c. Set once at the start, then constant: any thread may read.
+ */
 #ifndef BATON_AGENT_OPTIONS_H
 #define BATON_AGENT_OPTIONS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/types.h"
+#include "common/err.h"
 #include "common/opts.h"
 
 struct agent_options {
-    char *config_file; /* read by opts itself */
-    char *agent_id;    /* default: the host's name */
+    char *agent_id;    /* "" in the table: the host's name, see agent_options_check */
     char *coordinator; /* http://host:port */
     char *state_dir;
     char *plugin_dir;    /* "" : no plugins */
@@ -20,10 +27,33 @@ struct agent_options {
     int64_t checkpoint_interval_ms;
     int64_t stop_timeout_ms; /* how long a stop may wait for tasks to commit and checkpoint */
     int on_term;             /* index of agent_on_term_names */
-    int log_level;
+    int log_level;           /* enum log_level */
 };
 
 extern const struct opts_entry agent_options_table[];
 extern const size_t agent_options_count;
+extern const char *const agent_on_term_names[];
+
+/*
+ * What the table can not say. Fills in the host's name as agent_id when none was given, takes the
+ * slashes from the coordinator's end, and refuses, naming the option: an invalid agent_id or tag,
+ * an address of the coordinator that is none, a plugin_dir that is no directory, kafka.* properties
+ * that librdkafka does not take or that are baton's own, no brokers. Reaches no other host.
+ */
+enum err_code agent_options_check(struct agent_options *options, const struct opts_kafka *kafka,
+                                  struct err *reterr) MUSTCHECK;
+
+struct tag_list { /* as in struct agent_registration; finish with tag_list_finish */
+    struct tag *items;
+    size_t count;
+};
+
+/* "zone=a,rack=7": names and values as the registration allows, no name twice; "" is none. */
+enum err_code agent_options_tags(const char *text, struct tag_list *ret_tags,
+                                 struct err *reterr) MUSTCHECK;
+void tag_list_finish(struct tag_list *tags);
+
+/* Why `name` (without "kafka.") is not for the operator to set, or NULL. */
+const char *agent_options_kafka_refusal(const char *name);
 
 #endif
