@@ -20,10 +20,10 @@ struct problem_entry {
     const char *action; /* what to do */
 };
 
-/* Never NULL: an unknown code is our own mistake and asserts. For a code that a peer sent use problem_lookup. */
+/* Never NULL: an unknown code is our own mistake. problem_lookup is for codes that a peer sent. */
 const struct problem_entry *problem_find(const char *code);
 const struct problem_entry *problem_lookup(const char *code); /* NULL: unknown */
-const struct problem_entry *problem_at(size_t index); /* NULL past the end: to list them */
+const struct problem_entry *problem_at(size_t index);         /* NULL past the end: to list them */
 
 /*
  * A body for `code`: title, type and status from the list; detail is formatted, cut at

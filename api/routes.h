@@ -1,6 +1,6 @@
 /*
- * The routes of both daemons in one table: what the HTTP servers dispatch on and what a test holds equal to api/openapi.yaml.
- * Pure; any thread.
+ * The routes of both daemons in one table: what the HTTP servers dispatch on and what a test holds
+ * equal to api/openapi.yaml. Pure; any thread.
  */
 #ifndef BATON_API_ROUTES_H
 #define BATON_API_ROUTES_H
@@ -8,36 +8,60 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ROUTES_PARAMETERS_MAX 2
+#define ROUTES_PARAMETERS_MAX  2
 #define ROUTES_PARAMETER_BYTES 256
 
-enum route_id {
-    ROUTE_JOBS_LIST, ROUTE_JOB_PUT, ROUTE_JOB_GET, ROUTE_JOB_DELETE, ROUTE_JOB_STATUS, ROUTE_JOB_PROBLEMS,
-    ROUTE_JOB_PROCESSORS, ROUTE_JOB_PROCESSOR, ROUTE_JOB_MAP, ROUTE_AGENTS_LIST, ROUTE_AGENT_GET, ROUTE_AGENT_FORGET,
-    ROUTE_OPERATIONS_LIST, ROUTE_OPERATION_GET, ROUTE_OPERATION_CANCEL, ROUTE_EVENTS,
-    ROUTE_AGENT_REGISTER, ROUTE_AGENT_DEREGISTER, ROUTE_AGENT_ASSIGNMENT, ROUTE_AGENT_REPORT,
-    ROUTE_HEALTHZ, ROUTE_READYZ, ROUTE_METRICS, ROUTE_VERSION, ROUTE_OPENAPI
+enum route_id { /* in the order of the table */
+                ROUTE_JOBS_LIST,
+                ROUTE_JOB_PUT,
+                ROUTE_JOB_GET,
+                ROUTE_JOB_DELETE,
+                ROUTE_JOB_STATUS,
+                ROUTE_JOB_PROBLEMS,
+                ROUTE_JOB_PROCESSORS,
+                ROUTE_JOB_PROCESSOR,
+                ROUTE_JOB_MAP,
+                ROUTE_AGENTS_LIST,
+                ROUTE_AGENT_GET,
+                ROUTE_AGENT_FORGET,
+                ROUTE_OPERATIONS_LIST,
+                ROUTE_OPERATION_GET,
+                ROUTE_OPERATION_CANCEL,
+                ROUTE_EVENTS,
+                ROUTE_AGENT_REGISTER,
+                ROUTE_AGENT_DEREGISTER,
+                ROUTE_AGENT_ASSIGNMENT,
+                ROUTE_AGENT_REPORT,
+                ROUTE_HEALTHZ,
+                ROUTE_READYZ,
+                ROUTE_METRICS,
+                ROUTE_VERSION,
+                ROUTE_OPENAPI
 };
 
 struct route {
     enum route_id id;
     const char *method;
-    const char *path; /* "/v1/jobs/{job}/processors/{n}" */
-    const char *query[6]; /* names of the query parameters that it takes; others are refused by name; NULL after the last */
+    const char *path;     /* "/v1/jobs/{job}/processors/{n}" */
+    const char *query[6]; /* names of the query parameters that it takes; others are refused by
+                             name; NULL after the last */
     bool on_coordinator, on_agent;
 };
 
 struct route_match {
-    const struct route *route; /* NULL: none; then `allow` tells whether the path exists with other methods */
+    const struct route
+        *route; /* NULL: none; then `allow` tells whether the path exists with other methods */
     char parameters[ROUTES_PARAMETERS_MAX][ROUTES_PARAMETER_BYTES];
-    char allow[64];            /* "GET, PUT" for 405; "" for 404 */
+    char allow[64]; /* "GET, PUT" for 405; "" for 404 */
 };
 
 /*
- * `path` is percent-decoded already. HEAD matches GET. A parameter is one segment, 1 to ROUTES_PARAMETER_BYTES - 1 bytes; those of
- * the matched route are in the order of its path, the others "".
+ * `path` is percent-decoded already. HEAD matches GET. A parameter is one segment, 1 to
+ * ROUTES_PARAMETER_BYTES - 1 bytes; those of the matched route are in the order of its path, the
+ * others "".
  */
-void routes_match(const char *method, const char *path, bool on_agent, struct route_match *ret_match);
+void routes_match(const char *method, const char *path, bool on_agent,
+                  struct route_match *ret_match);
 const struct route *routes_at(size_t index); /* NULL past the end */
 
 #endif
