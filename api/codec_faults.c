@@ -1,32 +1,24 @@
 #include "api/codec_faults.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
-#include "common/strbuf.h"
 #include "common/utf8.h"
 
 #define CUT_MARK "..."
 
-static void cut(char *text)
+/* `bytes` is what the whole text needs; `text` holds what fits. */
+static char *cut_copy(char text[API_TEXT_BYTES_MAX + 1], size_t bytes)
 {
-    size_t bytes = strlen(text);
-    if (bytes <= API_TEXT_BYTES_MAX)
-        return;
-    size_t kept = utf8_cut(text, API_TEXT_BYTES_MAX - strlen(CUT_MARK));
-    memcpy(text + kept, CUT_MARK, sizeof(CUT_MARK));
-}
-
-__attribute__((format(printf, 1, 0))) static char *format_text(const char *format, va_list args)
-{
-    char *text = NULL;
-    if (vasprintf(&text, format, args) < 0)
-        return mem_strdup("is wrong"); /* a format of ours that no argument can fill */
-    cut(text);
-    return text;
+    if (bytes > API_TEXT_BYTES_MAX) {
+        size_t kept = utf8_cut(text, API_TEXT_BYTES_MAX - strlen(CUT_MARK));
+        memcpy(text + kept, CUT_MARK, sizeof(CUT_MARK));
+    }
+    return mem_strdup(text);
 }
 
 void codec_faults_add(struct codec_faults *faults, const char *pointer, const char *format, ...)
@@ -35,14 +27,19 @@ void codec_faults_add(struct codec_faults *faults, const char *pointer, const ch
         return;
     if (faults->items == NULL)
         faults->items = mem_calloc(CODEC_FAULTS_MAX, sizeof(*faults->items));
-
     struct field_error *fault = &faults->items[faults->count++];
-    fault->pointer = mem_strdup(pointer);
-    cut(fault->pointer);
+
+    char text[API_TEXT_BYTES_MAX + 1];
+    int bytes = snprintf(text, sizeof(text), "%s", pointer);
+    assert(bytes >= 0);
+    fault->pointer = cut_copy(text, (size_t)bytes);
+
     va_list args;
     va_start(args, format);
-    fault->detail = format_text(format, args);
+    bytes = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    assert(bytes >= 0);
+    fault->detail = cut_copy(text, (size_t)bytes);
 }
 
 bool codec_faults_full(const struct codec_faults *faults)
