@@ -32,7 +32,7 @@ static uint32_t load_be32(const uint8_t *bytes)
 static void expand(const uint8_t block[BLOCK_BYTES], uint32_t w[64])
 {
     for (int t = 0; t < 16; t++)
-        w[t] = load_be32(block + 4 * t);
+        w[t] = load_be32(block + (size_t)4 * t);
     for (int t = 16; t < 64; t++) {
         uint32_t a = w[t - 15], b = w[t - 2];
         uint32_t s0 = rotate_right(a, 7) ^ rotate_right(a, 18) ^ (a >> 3);
