@@ -128,7 +128,8 @@ struct pending_creation cluster_take_creation(struct cluster *cluster, size_t in
 void cluster_init(struct cluster *cluster, struct coord_config config)
 {
     assert(config.agent_timeout_ms > 0);
-    *cluster = (struct cluster){.config = config, .observations_ms = INT64_MAX};
+    *cluster =
+        (struct cluster){.config = config, .observations_ms = INT64_MAX, .wake_ms = INT64_MAX};
 }
 
 void cluster_finish(struct cluster *cluster)
@@ -233,7 +234,8 @@ struct operation *cluster_operation(const struct cluster *cluster, uint64_t id)
 
 int64_t cluster_agent_deadline(const struct cluster *cluster, const struct agent *agent)
 {
-    int64_t since_ms = agent->seen_ms != 0 ? agent->seen_ms : cluster->started_ms;
+    int64_t since_ms =
+        agent->seen_ms > cluster->listening_ms ? agent->seen_ms : cluster->listening_ms;
     return since_ms + cluster->config.agent_timeout_ms;
 }
 

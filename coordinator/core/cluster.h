@@ -156,12 +156,6 @@ struct job {
         struct processor *items;
         size_t count;
     } processors; /* 0..M-1 */
-    /* What the Kafka thread saw last, for problems. */
-    bool inspected;
-    struct {
-        struct task_problem *items;
-        size_t count;
-    } kafka_problems;
 };
 
 struct stray_task { /* in an agent's last report, although its placement is another agent's or
@@ -179,7 +173,7 @@ struct agent {
     int64_t seen_at;
     struct document_version applied;
     uint64_t document_decision; /* decision that last changed its document */
-    uint64_t reports;           /* received from its incarnation in this run */
+    uint64_t reports;           /* received in this run */
     struct {
         struct kept_state *items;
         size_t count;
@@ -255,10 +249,12 @@ struct cluster {
         struct pending_creation *items;
         size_t count, capacity;
     } creations;
-    uint64_t call;      /* highest Kafka call id; starts at start_number << 32, so an answer to a
-                           call from before a reload is nobody's */
-    int64_t started_ms; /* of this run: nobody is called lost before started_ms + agent_timeout */
+    uint64_t call;        /* highest Kafka call id; starts at start_number << 32, so an answer to a
+                             call from before a reload is nobody's */
+    int64_t listening_ms; /* since when it hears agents without a gap: the start, or the end of a
+                             stall; nobody is called lost before listening_ms + agent_timeout */
     int64_t observations_ms; /* when the next observations may have to be stored; INT64_MAX: none */
+    int64_t wake_ms;         /* what the last step asked for */
 };
 
 void cluster_init(struct cluster *cluster, struct coord_config config);
@@ -267,8 +263,10 @@ void cluster_finish(struct cluster *cluster);
 struct job *cluster_job(const struct cluster *cluster, const char *name); /* NULL: none */
 struct agent *cluster_agent(const struct cluster *cluster, const char *agent_id);
 struct operation *cluster_operation(const struct cluster *cluster, uint64_t id);
-/* It is registered, neither stopped nor lost, and was seen within the agent timeout (or the run is
- * younger than that). */
+/*
+ * It is registered, neither stopped nor lost, and was seen within the agent timeout (or the
+ * coordinator has not listened for that long yet).
+ */
 bool cluster_agent_alive(const struct cluster *cluster, const struct agent *agent, int64_t now_ms);
 
 /*

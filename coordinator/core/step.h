@@ -9,6 +9,8 @@
  *
  * Every request is answered exactly once: by the update of its own event, or by a later one at the
  * latest when the deadline that the step gave it has passed (`wake_ms` asks for that tick).
+ * The shell ticks when wake_ms is reached even while other events are queued: observations are
+ * stored in ticks alone.
  */
 #ifndef BATON_COORDINATOR_CORE_STEP_H
 #define BATON_COORDINATOR_CORE_STEP_H
@@ -38,7 +40,8 @@ struct coord_event {
     int64_t now_ms;                /* monotonic, above 0 */
     int64_t now_at;                /* wall */
     uint64_t random;               /* for jitter */
-    char uuid[API_UUID_BYTES + 1]; /* a fresh one, for a thing that this event may create */
+    char uuid[API_UUID_BYTES + 1]; /* a fresh one, for a thing that this event may create; in every
+                                      event: a job is created by the broker's answer */
     uint64_t request;              /* to answer; 0: nobody waits */
     char *actor;                   /* who asks: "api 127.0.0.1", "agent a1"; may be NULL */
     char *name;                    /* job or agent id, by kind */

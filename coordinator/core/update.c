@@ -65,6 +65,15 @@ void kafka_result_finish(struct kafka_result *result)
     *result = (struct kafka_result){0};
 }
 
+void answer_finish(struct answer *answer)
+{
+    if (answer->body != NULL)
+        schema_free(answer->type, answer->body);
+    free(answer->body);
+    free(answer->location);
+    *answer = (struct answer){0};
+}
+
 void update_finish(struct update *update)
 {
     for (size_t i = 0; i < update->changes.count; i++)
@@ -73,13 +82,8 @@ void update_finish(struct update *update)
     for (size_t i = 0; i < update->calls.count; i++)
         kafka_call_finish(&update->calls.items[i]);
     free(update->calls.items);
-    for (size_t i = 0; i < update->answers.count; i++) {
-        struct answer *answer = &update->answers.items[i];
-        if (answer->body != NULL)
-            schema_free(answer->type, answer->body);
-        free(answer->body);
-        free(answer->location);
-    }
+    for (size_t i = 0; i < update->answers.count; i++)
+        answer_finish(&update->answers.items[i]);
     free(update->answers.items);
     *update = (struct update){0};
 }

@@ -173,6 +173,7 @@ struct update {
     int64_t wake_ms; /* when the step wants to be called at the latest; INT64_MAX: never */
 };
 
+void answer_finish(struct answer *answer);
 void update_finish(struct update *update);
 
 /*

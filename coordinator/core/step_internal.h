@@ -1,0 +1,151 @@
+/*
+ * What the parts of coord_step share. Internal to coordinator/core.
+ *
+ * One `struct step` lives for one event. Handlers (one an event kind) check, decide through
+ * step_change and answer; what may follow from a decision (placing, going on with operations,
+ * answering those who wait) is done once, at the end of the step.
+ */
+#ifndef BATON_COORDINATOR_CORE_STEP_INTERNAL_H
+#define BATON_COORDINATOR_CORE_STEP_INTERNAL_H
+
+#include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/rows.h"
+#include "coordinator/core/step.h"
+
+/* An incarnation that was heard of within this time is alive enough to keep its id (D6). */
+#define AGENT_ID_HELD_MS 2000
+
+/* Steps of operations that failed are tried again after this time, doubled each time, with jitter.
+ */
+#define OPERATION_BACKOFF_MS_MIN 250
+#define OPERATION_BACKOFF_MS_MAX 30000
+
+/* A deletion that waits longer than this for an agent says for which. */
+#define CLOSE_PATIENCE_MS 5000
+
+/* A rightful owner that is fenced gets a new epoch at once, then at these intervals, until it was
+ * active for so long. */
+#define FENCE_BACKOFF_MS_MIN 1000
+#define FENCE_BACKOFF_MS_MAX 30000
+#define FENCE_CALM_MS        60000
+
+/* A PUT waits this long for the broker's word on it. */
+#define CREATION_WAIT_MS 30000
+#define CREATIONS_MAX    64
+
+#define OPERATION_WAITS_MAX 1000
+
+/* Each processor's offsets are stored at most this often, so many in one update, with a pause
+ * before the next update. */
+#define OBSERVATION_INTERVAL_MS 10000
+#define OBSERVATION_ROWS_MAX    64
+#define OBSERVATION_PAUSE_MS    10
+
+/* A step that comes this much later than asked for means that the coordinator stood still. */
+#define STALL_MS 1000
+
+#define ACTOR_COORDINATOR "coordinator"
+
+struct step {
+    struct cluster *cluster;
+    struct coord_event *event;
+    struct update *update;
+    bool decided;
+    bool place; /* something without owner may find one now */
+};
+
+/* ---- deciding (step.c) */
+
+/* Records the change (taking it) as part of this step's one decision. */
+void step_change(struct step *step, struct change *change);
+
+/* The agent's document becomes a new one with this decision. */
+void step_renew_document(struct step *step, struct agent *agent);
+
+/* Copies of rows, to be altered and handed to step_change. */
+struct change step_job_change(const struct job *job);
+struct change step_placement_change(const struct processor *processor);
+struct change step_agent_change(const struct agent *agent);
+struct change step_operation_change(const struct operation *operation);
+
+/* printf into new memory, cut at a whole character where it is longer than a text of the API may
+ * be. */
+char *step_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+struct event_about { /* borrowed texts; what is NULL or 0 is left out */
+    const char *kind;
+    const char *job;
+    const struct processor *processor; /* gives the job, too */
+    const char *agent;
+    uint64_t operation;
+    const char *actor; /* NULL: who caused this step */
+};
+void step_event(struct step *step, struct event_about about, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- answering (step.c); a request 0 is nobody's */
+
+struct answer *step_answer(struct step *step, uint64_t request, uint32_t status,
+                           const struct schema_type *type, void *body);
+struct answer *step_problem(struct step *step, uint64_t request, const char *code,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+void step_answer_job(struct step *step, uint64_t request, uint32_t status, const struct job *job);
+void step_answer_operation(struct step *step, uint64_t request, uint32_t status,
+                           const struct operation *operation);
+
+/* ---- Kafka (step.c): a new call with an id; what it needs beyond that the caller fills in */
+struct kafka_call *step_call(struct step *step, enum kafka_call_kind kind,
+                             const struct job_spec *spec, const char *job);
+
+/* ---- event kinds */
+
+void step_job_put(struct step *step);
+void step_job_delete(struct step *step);
+void step_creation_result(struct step *step, size_t index);
+void step_expire_creations(struct step *step);
+
+void step_agent_register(struct step *step);
+void step_agent_deregister(struct step *step);
+void step_agent_forget(struct step *step);
+void step_poll(struct step *step);
+void step_report(struct step *step);
+void step_find_lost(struct step *step);
+void step_answer_polls(struct step *step);
+
+/*
+ * The agent that a message with this incarnation speaks for, marked as seen; back from being lost
+ * when it was. NULL when it must not speak: the request is answered then.
+ */
+struct agent *step_heard(struct step *step, const char *agent_id, const char *incarnation);
+
+void step_operation_wait(struct step *step);
+void step_operation_cancel(struct step *step);
+void step_operation_result(struct step *step, struct operation *operation);
+void step_resume_operations(struct step *step);
+void step_advance_operations(struct step *step);
+void step_answer_operation_waits(struct step *step);
+
+/* A new operation on the job, RUNNING; returns its number. The job row that names it is the
+ * caller's to change. */
+uint64_t step_start_operation(struct step *step, enum operation_kind kind,
+                              enum operation_step first, const struct job_row *row,
+                              const char *reason);
+/* Ends it. `error` NULL: none. */
+void step_end_operation(struct step *step, struct operation *operation, enum operation_state state,
+                        const char *error);
+
+/* ---- ownership (step_place.c) */
+
+/* The processor becomes the agent's, under a new epoch. */
+void step_give(struct step *step, struct processor *processor, struct agent *agent,
+               const char *trouble, const char *reason);
+/* The processor has no owner any more. */
+void step_take_away(struct step *step, struct processor *processor, const char *reason);
+/* Finds owners for processors of running jobs that have none. */
+void step_place(struct step *step);
+
+/* ---- observations (step_report.c) */
+
+void step_store_observations(struct step *step);
+
+#endif

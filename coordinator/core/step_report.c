@@ -1,0 +1,267 @@
+/* Reports: what agents say of their tasks. Most of it is observation; only what changes for people
+ * or for the fence is a decision. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/schema.h"
+#include "common/mem.h"
+#include "coordinator/core/step_internal.h"
+
+/* Of a failed task that names no problem. */
+#define FAILED_WITHOUT_CODE "task_failed"
+
+/* ---- what a report changes */
+
+static void set_trouble(struct step *step, struct processor *processor, const char *trouble)
+{
+    struct change change = step_placement_change(processor);
+    rows_text_set(&change.placement.trouble, trouble);
+    step_change(step, &change);
+}
+
+static void is_active(struct step *step, struct processor *processor, const struct agent *agent)
+{
+    int64_t now_ms = step->event->now_ms;
+    const struct placement_row *placement = &processor->placement;
+    if (processor->active_since_ms == 0)
+        processor->active_since_ms = now_ms;
+    if (now_ms - processor->active_since_ms >= FENCE_CALM_MS) {
+        processor->fence_backoff_ms = 0;
+        processor->fence_retry_ms = 0;
+    }
+    if (placement->activated && placement->trouble == NULL)
+        return;
+    bool first = !placement->activated;
+    struct change change = step_placement_change(processor);
+    change.placement.activated = true;
+    rows_text_set(&change.placement.trouble, NULL);
+    step_change(step, &change);
+    step_event(step,
+               (struct event_about){first ? "processor_active" : "processor_recovered",
+                                    .processor = processor, .agent = agent->row.agent_id},
+               "epoch %llu", (unsigned long long)placement->epoch);
+}
+
+/*
+ * The rightful owner was fenced by a late zombie: it never initialises again under this epoch, so
+ * it needs a new one (D6). The first at once; with a second process that keeps coming back, ever
+ * more slowly.
+ */
+static void is_fenced(struct step *step, struct processor *processor, struct agent *agent)
+{
+    int64_t now_ms = step->event->now_ms;
+    const struct placement_row *placement = &processor->placement;
+    struct event_about about = {.processor = processor, .agent = agent->row.agent_id};
+    unsigned long long epoch = placement->epoch;
+    if (now_ms < processor->fence_retry_ms) {
+        if (rows_text_equal(placement->trouble, "fenced"))
+            return;
+        set_trouble(step, processor, "fenced");
+        about.kind = "processor_fenced";
+        step_event(step, about, "epoch %llu: another producer has taken over", epoch);
+        return;
+    }
+    int64_t backoff_ms = processor->fence_backoff_ms * 2;
+    if (backoff_ms < FENCE_BACKOFF_MS_MIN)
+        backoff_ms = FENCE_BACKOFF_MS_MIN;
+    if (backoff_ms > FENCE_BACKOFF_MS_MAX)
+        backoff_ms = FENCE_BACKOFF_MS_MAX;
+    step_give(step, processor, agent, "fenced",
+              "its owner was fenced and is still the rightful one");
+    processor->fence_backoff_ms = backoff_ms;
+    processor->fence_retry_ms = now_ms + backoff_ms;
+    about.kind = "processor_refenced";
+    about.actor = ACTOR_COORDINATOR;
+    step_event(step, about, "epoch %llu was fenced; epoch %llu takes its place", epoch,
+               (unsigned long long)placement->epoch);
+}
+
+static void is_failed(struct step *step, struct processor *processor, const struct agent *agent)
+{
+    const struct task_report *report = &processor->observed.report;
+    const char *code =
+        report->problems.count > 0 ? report->problems.items[0].code : FAILED_WITHOUT_CODE;
+    const char *detail =
+        report->problems.count > 0 ? report->problems.items[0].detail : "the agent gave no detail";
+    if (rows_text_equal(processor->placement.trouble, code))
+        return;
+    set_trouble(step, processor, code);
+    step_event(step,
+               (struct event_about){"processor_failed", .processor = processor,
+                                    .agent = agent->row.agent_id},
+               "%s: %s", code, detail);
+}
+
+/* Only what the owner says under the placement's epoch speaks for the placement (D4). */
+static void judge(struct step *step, const struct job *job, struct processor *processor,
+                  struct agent *agent)
+{
+    const struct task_report *report = &processor->observed.report;
+    if (job->row.state != JOB_STATE_RUNNING || report->role != TASK_ROLE_ACTIVE ||
+        report->epoch != processor->placement.epoch)
+        return;
+    if (report->state == TASK_STATE_ACTIVE) {
+        is_active(step, processor, agent);
+        return;
+    }
+    processor->active_since_ms = 0;
+    if (report->state == TASK_STATE_FENCED)
+        is_fenced(step, processor, agent);
+    else if (report->state == TASK_STATE_FAILED)
+        is_failed(step, processor, agent);
+}
+
+/* ---- taking a report in */
+
+/* Partitions that the job does not have are dropped here, so that nobody else need look out for
+ * them. */
+static void drop_unknown_partitions(const struct job_row *row, struct task_report *report)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < report->progress.count; i++) {
+        const struct partition_progress *progress = &report->progress.items[i];
+        if (progress->topic < row->spec.inputs.count && progress->partition < row->partitions)
+            report->progress.items[kept++] = *progress;
+    }
+    report->progress.count = kept;
+    kept = 0;
+    for (size_t i = 0; i < report->consuming.count; i++)
+        if (report->consuming.items[i] < row->partitions)
+            report->consuming.items[kept++] = report->consuming.items[i];
+    report->consuming.count = kept;
+}
+
+/* NULL: not a processor that the agent owns. */
+static struct processor *find_owned(const struct cluster *cluster, const struct agent *agent,
+                                    const struct task_report *report, struct job **ret_job)
+{
+    struct job *job = cluster_job(cluster, report->job);
+    if (job == NULL || strcmp(job->row.incarnation, report->job_incarnation) != 0 ||
+        report->processor >= job->processors.count)
+        return NULL;
+    struct processor *processor = &job->processors.items[report->processor];
+    if (!rows_text_equal(processor->placement.agent, agent->row.agent_id))
+        return NULL;
+    *ret_job = job;
+    return processor;
+}
+
+/* Takes the texts that it needs. */
+static void note_stray(struct agent *agent, struct task_report *report)
+{
+    agent->strays.items = mem_grow(agent->strays.items, agent->strays.count,
+                                   &agent->strays.capacity, sizeof(struct stray_task));
+    agent->strays.items[agent->strays.count++] =
+        (struct stray_task){.job = report->job,
+                            .job_incarnation = report->job_incarnation,
+                            .processor = report->processor,
+                            .state = report->state,
+                            .epoch = report->epoch};
+    report->job = NULL;
+    report->job_incarnation = NULL;
+}
+
+static void take_task(struct step *step, struct agent *agent, struct task_report *report)
+{
+    struct cluster *cluster = step->cluster;
+    struct job *job;
+    struct processor *processor = find_owned(cluster, agent, report, &job);
+    if (processor == NULL) {
+        note_stray(agent, report);
+        return;
+    }
+    drop_unknown_partitions(&job->row, report);
+    cluster_set_observed(processor, agent, report);
+    int64_t due_ms = processor->observed.stored_ms != 0
+                         ? processor->observed.stored_ms + OBSERVATION_INTERVAL_MS
+                         : step->event->now_ms;
+    if (due_ms < cluster->observations_ms)
+        cluster->observations_ms = due_ms;
+    judge(step, job, processor, agent);
+}
+
+void step_report(struct step *step)
+{
+    const struct coord_event *event = step->event;
+    struct agent_report *report = &step->event->report;
+    struct agent *agent = step_heard(step, event->name, report->incarnation);
+    if (agent == NULL)
+        return;
+    agent->reports++;
+    agent->applied = report->version;
+    cluster_clear_strays(agent);
+    for (size_t i = 0; i < report->tasks.count; i++)
+        take_task(step, agent, &report->tasks.items[i]);
+    step->update->publish = true;
+    struct report_answer *answer = mem_calloc(1, sizeof(*answer));
+    step_answer(step, event->request, 200, &schema_report_answer, answer);
+}
+
+/* ---- storing observations, in slices */
+
+/* INT64_MAX: there is nothing that is not stored yet. */
+static int64_t due_at(const struct processor *processor)
+{
+    const struct processor_observed *observed = &processor->observed;
+    if (!observed->known || observed->received_ms < observed->stored_ms)
+        return INT64_MAX;
+    return observed->stored_ms != 0 ? observed->stored_ms + OBSERVATION_INTERVAL_MS
+                                    : observed->received_ms;
+}
+
+/* True: a row was recorded. False: what is stored is the same. */
+static bool store_observation(struct step *step, struct processor *processor)
+{
+    struct processor_observed *observed = &processor->observed;
+    const struct task_report *report = &observed->report;
+    observed->stored_ms = step->event->now_ms;
+    if (rows_progress_equal(processor->stored.items, processor->stored.count,
+                            report->progress.items, report->progress.count))
+        return false;
+    struct change change = {.kind = CHANGE_OBSERVATION,
+                            .observation = {.job = mem_strdup(processor->placement.job),
+                                            .processor = processor->placement.processor,
+                                            .at = observed->received_at}};
+    struct observation_row *row = &change.observation;
+    row->progress.items = mem_calloc(report->progress.count, sizeof(struct partition_progress));
+    row->progress.count = report->progress.count;
+    for (size_t i = 0; i < report->progress.count; i++)
+        row->progress.items[i] =
+            (struct partition_progress){.topic = report->progress.items[i].topic,
+                                        .partition = report->progress.items[i].partition,
+                                        .t0 = report->progress.items[i].t0,
+                                        .t1 = report->progress.items[i].t1,
+                                        .t2 = report->progress.items[i].t2,
+                                        .log_start = API_UNKNOWN,
+                                        .stable_end = API_UNKNOWN,
+                                        .end = API_UNKNOWN};
+    update_change(step->update, step->cluster, &change);
+    return true;
+}
+
+void step_store_observations(struct step *step)
+{
+    struct cluster *cluster = step->cluster;
+    int64_t now_ms = step->event->now_ms, next_ms = INT64_MAX;
+    size_t rows = 0;
+    if (now_ms < cluster->observations_ms)
+        return;
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        struct job *job = cluster->jobs.items[i];
+        for (size_t p = 0; p < job->processors.count; p++) {
+            struct processor *processor = &job->processors.items[p];
+            int64_t due_ms = due_at(processor);
+            if (due_ms <= now_ms && rows < OBSERVATION_ROWS_MAX) {
+                rows += store_observation(step, processor);
+                continue;
+            }
+            if (due_ms < next_ms)
+                next_ms = due_ms;
+        }
+    }
+    /* What did not fit waits a moment, for the events that came meanwhile. */
+    if (next_ms <= now_ms)
+        next_ms = now_ms + OBSERVATION_PAUSE_MS;
+    cluster->observations_ms = next_ms;
+}
