@@ -24,6 +24,12 @@ static const struct problem_entry entries[] = {
     /* ---- the request itself */
     REQUEST("malformed_json", 400, "The body is not valid JSON",
             "Correct the body at the line and column that the detail names."),
+    REQUEST(
+        "malformed_target", 400, "The address of the request is malformed",
+        "Percent-encode it as RFC 3986 says, each parameter at most once; the detail names what "
+        "is wrong."),
+    REQUEST("invalid_header", 400, "A request header is not valid",
+            "Correct the header that the detail names, or leave it out."),
     REQUEST("invalid_query", 400, "A query parameter is not valid",
             "Correct the parameter that the detail names, or leave it out."),
     REQUEST("not_found", 404, "There is nothing at this path",
@@ -32,14 +38,10 @@ static const struct problem_entry entries[] = {
             "Use one of the methods in the Allow header."),
     REQUEST("body_too_large", 413, "The body is larger than allowed",
             "Send a smaller body; the detail names the limit."),
-    REQUEST("uri_too_long", 414, "The request line is longer than allowed",
-            "Send a shorter path and query; the detail names the limit."),
     REQUEST("unsupported_media_type", 415, "The body is not of a type that is understood",
             "Send JSON with the header Content-Type: application/json."),
     REQUEST("invalid_request", 422, "The body is not valid",
             "Correct every field that `errors` lists; each text says what is allowed."),
-    REQUEST("headers_too_large", 431, "The request headers are larger than allowed",
-            "Send fewer or shorter headers."),
 
     /* ---- things that are not there */
     REQUEST("job_not_found", 404, "There is no such job",
@@ -199,6 +201,10 @@ static const struct problem_entry entries[] = {
            "Start an agent, and check in its log that it reaches the coordinator."),
     OF_JOB("capacity_exhausted", 0, CRITICAL, "The agents have no room for a processor",
            "Start another agent, or raise `capacity` of those there are."),
+    OF_JOB(
+        "task_not_started", 0, CRITICAL, "An agent can not start a task",
+        "It is tried again by itself. The detail and the agent's log say what is missing: memory, "
+        "threads, open files, or a Kafka setting that librdkafka refuses."),
     OF_JOB("agent_lost", 0, CRITICAL, "The agent of a processor is not heard of",
            "Check the host and its connection to the coordinator. The processor moves to another "
            "agent when rejoin_grace has passed; when the agent only lacks the coordinator, it "

@@ -61,6 +61,7 @@ struct schema_type {
     size_t bytes;
     const struct schema_field *fields;
     size_t field_count;
+    const char *help; /* one sentence for docs */
 };
 
 extern const struct schema_type schema_job_spec, schema_agent_registration, schema_agent_welcome,

@@ -15,7 +15,7 @@ static const struct schema_field tag_fields[] = {
     FIELD_STRING(tag, name, 1, 63, .required = true, .help = "What the tag is about, like zone."),
     FIELD_STRING(tag, value, 0, 255, .required = true, .help = "Its value for this agent."),
 };
-SCHEMA_TYPE(tag);
+SCHEMA_TYPE(tag, "A property of an agent's host.");
 
 static const struct schema_field input_offset_fields[] = {
     FIELD_UINT32(input_offset, topic, 0, API_INPUTS_MAX - 1, .required = true,
@@ -24,7 +24,7 @@ static const struct schema_field input_offset_fields[] = {
                  .help = "Partition number."),
     FIELD_KNOWABLE(input_offset, offset, .required = true, .help = "Next offset to read."),
 };
-SCHEMA_TYPE(input_offset);
+SCHEMA_TYPE(input_offset, "An offset in one partition of one of the job's inputs.");
 
 static const struct schema_field kept_state_fields[] = {
     FIELD_NAME(kept_state, job, .required = true, .help = "Job that the state belongs to."),
@@ -34,7 +34,7 @@ static const struct schema_field kept_state_fields[] = {
     FIELD_OBJECTS(kept_state, learned, input_offset, INPUT_OFFSETS_MAX,
                   .help = "Next offset to apply to the state, per topic and partition (T2)."),
 };
-SCHEMA_TYPE(kept_state);
+SCHEMA_TYPE(kept_state, "State of a processor that an agent has on its disk.");
 
 static const struct schema_field agent_registration_fields[] = {
     FIELD_AGENT_ID(agent_registration, agent_id, .required = true,
@@ -56,7 +56,7 @@ static const struct schema_field agent_registration_fields[] = {
     FIELD_OBJECTS(agent_registration, kept, kept_state, API_TASKS_MAX,
                   .help = "State that the agent has on its disk."),
 };
-SCHEMA_TYPE(agent_registration);
+SCHEMA_TYPE(agent_registration, "What an agent says of itself at its start.");
 
 static const struct schema_field agent_welcome_fields[] = {
     FIELD_UUID(agent_welcome, cluster, .required = true, .help = "UUID of the cluster."),
@@ -70,7 +70,7 @@ static const struct schema_field agent_welcome_fields[] = {
     FIELD_DURATION(agent_welcome, poll_wait_ms, "poll_wait", 0, SCHEMA_HOUR_MS, .required = true,
                    .help = "How long a poll for the assignment may wait."),
 };
-SCHEMA_TYPE(agent_welcome);
+SCHEMA_TYPE(agent_welcome, "What the coordinator answers to a registration.");
 
 static const struct schema_field document_job_fields[] = {
     FIELD_NAME(document_job, name, .required = true, .help = "Name of the job."),
@@ -91,7 +91,7 @@ static const struct schema_field document_job_fields[] = {
     FIELD_OBJECTS(document_job, origins, input_offset, INPUT_OFFSETS_MAX, .required = true,
                   .help = "First offset that is part of the state, of every input partition (T0)."),
 };
-SCHEMA_TYPE(document_job);
+SCHEMA_TYPE(document_job, "A job as its agents need to know it.");
 
 static const struct schema_field document_task_fields[] = {
     FIELD_NAME(document_task, job, .required = true, .help = "Name of the job."),
@@ -109,7 +109,7 @@ static const struct schema_field document_task_fields[] = {
                 .help = "Partitions that the state comes from (S2), ascending, all of S1 among "
                         "them."),
 };
-SCHEMA_TYPE(document_task);
+SCHEMA_TYPE(document_task, "A task that an agent shall have.");
 
 static const struct schema_field agent_document_fields[] = {
     FIELD_VERSION(agent_document, version, .required = true,
@@ -119,7 +119,7 @@ static const struct schema_field agent_document_fields[] = {
     FIELD_OBJECTS(agent_document, tasks, document_task, API_TASKS_MAX, .required = true,
                   .help = "All tasks that the agent shall have, and no others."),
 };
-SCHEMA_TYPE(agent_document);
+SCHEMA_TYPE(agent_document, "All that an agent shall do; replaces what it was told before.");
 
 static const struct schema_field partition_progress_fields[] = {
     FIELD_UINT32(partition_progress, topic, 0, API_INPUTS_MAX - 1, .required = true,
@@ -139,7 +139,7 @@ static const struct schema_field partition_progress_fields[] = {
     FIELD_KNOWABLE(partition_progress, end, .required = true,
                    .help = "High watermark; above stable_end a transaction is open."),
 };
-SCHEMA_TYPE(partition_progress);
+SCHEMA_TYPE(partition_progress, "Offsets in one partition that a task reads.");
 
 static const struct schema_field task_problem_fields[] = {
     FIELD_NAME(task_problem, code, .required = true, .help = "Code of a named problem."),
@@ -147,7 +147,7 @@ static const struct schema_field task_problem_fields[] = {
                  .help = "What happened, for a person."),
     FIELD_TIME(task_problem, since_at, .required = true, .help = "Since when."),
 };
-SCHEMA_TYPE(task_problem);
+SCHEMA_TYPE(task_problem, "A named problem of a task.");
 
 static const struct schema_field task_report_fields[] = {
     FIELD_NAME(task_report, job, .required = true, .help = "Name of the job."),
@@ -189,7 +189,7 @@ static const struct schema_field task_report_fields[] = {
     FIELD_OBJECTS(task_report, problems, task_problem, 64, .required = true,
                   .help = "What is wrong with the task."),
 };
-SCHEMA_TYPE(task_report);
+SCHEMA_TYPE(task_report, "What a task is and has done.");
 
 static const struct schema_field agent_report_fields[] = {
     FIELD_UUID(agent_report, incarnation, .required = true,
@@ -201,7 +201,7 @@ static const struct schema_field agent_report_fields[] = {
     FIELD_OBJECTS(agent_report, tasks, task_report, API_TASKS_MAX, .required = true,
                   .help = "The tasks that there are."),
 };
-SCHEMA_TYPE(agent_report);
+SCHEMA_TYPE(agent_report, "What an agent has and does at this moment.");
 
 static const struct schema_field follow_fields[] = {
     FIELD_NAME(follow, job, .required = true, .help = "Name of the job."),
@@ -210,10 +210,10 @@ static const struct schema_field follow_fields[] = {
     FIELD_OBJECTS(follow, committed, input_offset, INPUT_OFFSETS_MAX, .required = true,
                   .help = "Committed offsets (T1) of one commit of the owner."),
 };
-SCHEMA_TYPE(follow);
+SCHEMA_TYPE(follow, "How far one learner may apply records.");
 
 static const struct schema_field report_answer_fields[] = {
     FIELD_OBJECTS(report_answer, follow, follow, API_TASKS_MAX, .required = true,
                   .help = "How far the agent's learners may apply records."),
 };
-SCHEMA_TYPE(report_answer);
+SCHEMA_TYPE(report_answer, "What the coordinator answers to a report.");

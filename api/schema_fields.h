@@ -117,12 +117,13 @@
     FIELD_LIST(owner, member, uint32_t, SCHEMA_UINT32, 0, count_max, .element_max = (highest),     \
                __VA_ARGS__)
 
-#define SCHEMA_TYPE(type_name)                                                                     \
+#define SCHEMA_TYPE(type_name, help_text)                                                          \
     const struct schema_type schema_##type_name = {                                                \
         .name = #type_name,                                                                        \
         .bytes = sizeof(struct type_name),                                                         \
         .fields = type_name##_fields,                                                              \
         .field_count = sizeof(type_name##_fields) / sizeof(type_name##_fields[0]),                 \
+        .help = (help_text),                                                                       \
     }
 
 #define SCHEMA_HOUR_MS INT64_C(3600000)

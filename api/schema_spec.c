@@ -25,7 +25,7 @@ static const struct schema_field job_logic_fields[] = {
     FIELD_JSON(job_logic, config, API_CONFIG_BYTES_MAX, .fallback_text = "{}",
                .help = "Settings of the logic, an object whose content the logic itself checks."),
 };
-SCHEMA_TYPE(job_logic);
+SCHEMA_TYPE(job_logic, "What is done with each record of a job.");
 
 /* Immutable is what the state or the outputs so far are a function of, and what names the job's
  * place in Kafka. */
@@ -113,4 +113,4 @@ static const struct schema_field job_spec_fields[] = {
                .help = "Adds headers baton-topic, baton-partition and baton-offset to each output; "
                        "needs an output topic."),
 };
-SCHEMA_TYPE(job_spec);
+SCHEMA_TYPE(job_spec, "What a job shall be; the body of PUT /v1/jobs/{job}.");

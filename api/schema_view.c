@@ -26,7 +26,7 @@ static const struct schema_field job_view_fields[] = {
     FIELD_STRINGS(job_view, warnings, 64, API_TEXT_BYTES_MAX, .required = true,
                   .help = "What was noticed at creation and may hurt later."),
 };
-SCHEMA_TYPE(job_view);
+SCHEMA_TYPE(job_view, "A job: its specification and where it is in its life.");
 
 static const struct schema_field job_status_fields[] = {
     FIELD_NAME(job_status, name, .required = true, .help = "Name of the job."),
@@ -70,7 +70,8 @@ static const struct schema_field job_status_fields[] = {
     FIELD_TIME(job_status, observed_at, .required = true,
                .help = "Time of the oldest report that this sums up; null when there is none."),
 };
-SCHEMA_TYPE(job_status);
+SCHEMA_TYPE(job_status,
+            "A job in numbers, for dashboards and autoscalers; sums over its processors.");
 
 static const struct schema_field partition_view_fields[] = {
     FIELD_TOPIC(partition_view, topic, .required = true, .help = "Name of the input topic."),
@@ -93,7 +94,7 @@ static const struct schema_field partition_view_fields[] = {
     FIELD_KNOWABLE(partition_view, lag_records, .required = true,
                    .help = "Records not yet processed (stable_end - t1)."),
 };
-SCHEMA_TYPE(partition_view);
+SCHEMA_TYPE(partition_view, "Offsets in one partition that a processor reads.");
 
 static const struct schema_field processor_view_fields[] = {
     FIELD_NAME(processor_view, job, .required = true, .help = "Name of the job."),
@@ -145,7 +146,7 @@ static const struct schema_field processor_view_fields[] = {
     FIELD_OBJECTS(processor_view, partitions, partition_view, INPUT_PARTITIONS_MAX,
                   .required = true, .help = "Offsets of every partition of S2."),
 };
-SCHEMA_TYPE(processor_view);
+SCHEMA_TYPE(processor_view, "A processor: who has it, how far it is, and why.");
 
 static const struct schema_field map_partition_fields[] = {
     FIELD_UINT32(map_partition, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
@@ -156,7 +157,7 @@ static const struct schema_field map_partition_fields[] = {
     FIELD_KNOWABLE(map_partition, parent, .required = true,
                    .help = "Partition that it was split from; null: it is an initial one."),
 };
-SCHEMA_TYPE(map_partition);
+SCHEMA_TYPE(map_partition, "Where one partition belongs.");
 
 static const struct schema_field map_view_fields[] = {
     FIELD_NAME(map_view, job, .required = true, .help = "Name of the job."),
@@ -184,7 +185,8 @@ static const struct schema_field map_view_fields[] = {
     FIELD_OBJECTS(map_view, items, map_partition, API_PARTITIONS_MAX, .required = true,
                   .help = "Every partition with its processor."),
 };
-SCHEMA_TYPE(map_view);
+SCHEMA_TYPE(map_view,
+            "How the job's keys are spread over partitions, and partitions over processors.");
 
 static const struct schema_field map_key_view_fields[] = {
     FIELD_NAME(map_key_view, job, .required = true, .help = "Name of the job."),
@@ -201,7 +203,7 @@ static const struct schema_field map_key_view_fields[] = {
                  .help = "Processor that owns that partition."),
     FIELD_AGENT_ID(map_key_view, agent, .help = "Agent that owns that processor, or null."),
 };
-SCHEMA_TYPE(map_key_view);
+SCHEMA_TYPE(map_key_view, "Where one key belongs, and how it got there.");
 
 static const struct schema_field problem_view_fields[] = {
     FIELD_NAME(problem_view, code, .required = true, .help = "Code of the problem."),
@@ -217,7 +219,7 @@ static const struct schema_field problem_view_fields[] = {
     FIELD_STRING(problem_view, action, 0, API_TEXT_BYTES_MAX, .required = true,
                  .help = "What to do about it."),
 };
-SCHEMA_TYPE(problem_view);
+SCHEMA_TYPE(problem_view, "A named problem of a job, with what to do about it.");
 
 static const struct schema_field agent_view_fields[] = {
     FIELD_AGENT_ID(agent_view, agent_id, .required = true, .help = "Name of the agent."),
@@ -245,7 +247,7 @@ static const struct schema_field agent_view_fields[] = {
     FIELD_VERSION(agent_view, applied, .required = true,
                   .help = "Version of the document that it works by."),
 };
-SCHEMA_TYPE(agent_view);
+SCHEMA_TYPE(agent_view, "An agent.");
 
 static const struct schema_field operation_view_fields[] = {
     FIELD_STRING(operation_view, id, 1, 64, .required = true, .help = "Id of the operation."),
@@ -262,7 +264,7 @@ static const struct schema_field operation_view_fields[] = {
     FIELD_TIME(operation_view, created_at, .required = true, .help = "When it was asked for."),
     FIELD_TIME(operation_view, updated_at, .required = true, .help = "When it changed last."),
 };
-SCHEMA_TYPE(operation_view);
+SCHEMA_TYPE(operation_view, "A change that takes time, and how far it is.");
 
 static const struct schema_field event_view_fields[] = {
     FIELD_UINT64(event_view, id, .required = true, .help = "Number of the event; rises."),
@@ -278,7 +280,7 @@ static const struct schema_field event_view_fields[] = {
     FIELD_STRING(event_view, detail, 0, API_TEXT_BYTES_MAX, .required = true,
                  .help = "Why, for a person."),
 };
-SCHEMA_TYPE(event_view);
+SCHEMA_TYPE(event_view, "Something that happened.");
 
 /* A page of any kind. */
 #define PAGE(page, view)                                                                           \
@@ -287,7 +289,7 @@ SCHEMA_TYPE(event_view);
         FIELD_STRING(page, next, 1, API_TEXT_BYTES_MAX,                                            \
                      .help = "Cursor of the next page; null: this is the last one."),              \
     };                                                                                             \
-    SCHEMA_TYPE(page)
+    SCHEMA_TYPE(page, "A page of a list.")
 
 PAGE(job_page, job_view);
 PAGE(processor_page, processor_view);
@@ -309,7 +311,7 @@ static const struct schema_field version_view_fields[] = {
                  .help = "Version of SQLite in use; null on an agent."),
     FIELD_STRING(version_view, microhttpd, 1, 64, .help = "Version of libmicrohttpd in use."),
 };
-SCHEMA_TYPE(version_view);
+SCHEMA_TYPE(version_view, "What is running.");
 
 static const struct schema_field field_error_fields[] = {
     FIELD_STRING(field_error, pointer, 0, API_TEXT_BYTES_MAX, .required = true,
@@ -317,7 +319,7 @@ static const struct schema_field field_error_fields[] = {
     FIELD_STRING(field_error, detail, 0, API_TEXT_BYTES_MAX, .required = true,
                  .help = "What is wrong and what is allowed."),
 };
-SCHEMA_TYPE(field_error);
+SCHEMA_TYPE(field_error, "One thing that is wrong with a request's body.");
 
 static const struct schema_field problem_body_fields[] = {
     FIELD_STRING(problem_body, type, 1, API_TEXT_BYTES_MAX, .required = true,
@@ -331,7 +333,7 @@ static const struct schema_field problem_body_fields[] = {
     FIELD_OBJECTS(problem_body, errors, field_error, 20, .required = true,
                   .help = "Where the body is wrong; up to 20 places."),
 };
-SCHEMA_TYPE(problem_body);
+SCHEMA_TYPE(problem_body, "Why a request was refused (RFC 9457).");
 
 /* ---- all of them, in the order of api/types.h */
 

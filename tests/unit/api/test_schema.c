@@ -76,6 +76,7 @@ Test(schema, names_are_unique_and_every_field_has_help)
 {
     const struct schema_type *type;
     for (size_t i = 0; (type = schema_type_at(i)) != NULL; i++) {
+        cr_assert_eq(type->help[strlen(type->help) - 1], '.', "%s", type->name);
         for (size_t f = 0; f < type->field_count; f++) {
             const struct schema_field *field = &type->fields[f];
             for (size_t g = 0; g < f; g++)
