@@ -13,9 +13,21 @@ set -euo pipefail
 export LC_ALL=C
 script=$(realpath "$0")
 
-PURE_SYSTEM='assert errno inttypes limits math stdarg stdbool stddef stdint stdlib string uthash utlist'
+PURE_SYSTEM='assert errno inttypes limits math stdarg stdbool stddef stdint stdio stdlib string uthash utlist'
 PURE_COMMON='arena err fsm mem rng strbuf utf8 hash/.*'
-IMPURE_API='codec' # of api, a core may use all but these
+
+# Headers of api that bring jansson along, one a line.
+private_headers() {
+    local known='<jansson.h>' found before=''
+    while :; do
+        found=$(grep -lF "$known" api/*.h 2>/dev/null || true)
+        [ "$found" != "$before" ] || break
+        before=$found
+        known='<jansson.h>'$(sed '/./s/.*/\n"&"/' <<<"$found")
+        known=$(sed '/^$/d' <<<"$known")
+    done
+    echo "$found"
+}
 
 check() { # FOLDER
     cd "$1"
@@ -26,7 +38,7 @@ check() { # FOLDER
     mapfile -t files < <(find "${folders[@]}" -name '*.[ch]' | sort)
     [ ${#files[@]} -gt 0 ] || return 0
     awk -v pure_system="^(${PURE_SYSTEM// /|})\\.h$" -v pure_common="^common/(${PURE_COMMON// /|})\\.h$" \
-        -v impure_api="^api/(${IMPURE_API// /|}).*\\.h$" '
+        -v private_headers="$(private_headers | tr '\n' ' ')" '
     function report(text) {
         print FILENAME ":" FNR ": " text
         found++
@@ -53,17 +65,16 @@ check() { # FOLDER
             report("a core must not include \"" header "\": it is of the shell around it")
         else if (in_core && header ~ /^common\// && header !~ pure_common)
             report("a core must not include \"" header "\": not in PURE_COMMON of check-includes.sh")
-        else if (in_core && header ~ impure_api) report("a core must not include \"" header "\"")
-        else if (room != "api" && header ~ /^api\/codec_/)
-            report(room "/ must not include \"" header "\": private to api, use api/codec.h")
+        else if (in_core && header == "api/codec.h") report("a core must not include \"" header "\"")
+        else if (room != "api" && index(" " private_headers, " " header " "))
+            report(room "/ must not include \"" header "\": it brings jansson and is private to api")
     }
     /^[ \t]*#[ \t]*include[ \t]*</ {
         split($0, piece, /[<>]/)
         header = piece[2]
         if (in_core && header !~ pure_system)
             report("a core must not include <" header ">: not in PURE_SYSTEM of check-includes.sh")
-        else if (header == "jansson.h" && FILENAME !~ /^api\/([^\/]*\.c|codec_[^\/]*\.h)$/)
-            report("only api/*.c and api/codec_*.h may include <jansson.h>")
+        else if (header == "jansson.h" && room != "api") report("only api/ may include <jansson.h>")
         else if (header == "sqlite3.h" && room != "coordinator") report(room "/ must not include <sqlite3.h>")
         else if (header == "lmdb.h" && room != "agent") report(room "/ must not include <lmdb.h>")
         else if (header ~ /^librdkafka\// && room !~ /^(coordinator|agent|producer)$/)
@@ -74,10 +85,12 @@ check() { # FOLDER
 
 # ---- self-test ----------------------------------------------------------------------------------
 
-seed() { # FILE HEADER EXPECTED-MESSAGE ('' for none)
+seed() { # FILE HEADER EXPECTED-MESSAGE ('' for none); api/deep.h brings jansson through api/raw.h
     local tree output
     tree=$(mktemp -d)
-    mkdir -p "$tree/$(dirname "$1")"
+    mkdir -p "$tree/$(dirname "$1")" "$tree/api"
+    echo '#include <jansson.h>' >"$tree/api/raw.h"
+    echo '#include "api/raw.h"' >"$tree/api/deep.h"
     printf '/* x */\n#include %s\n' "$2" >"$tree/$1"
     output=$("$script" "$tree") || true
     rm -rf "$tree"
@@ -108,17 +121,18 @@ self_test() {
     seed agent/core/x.c '"common/errand.h"' 'PURE_COMMON'
     seed agent/core/x.c '"api/codec.h"' 'must not include'
     seed agent/core/x.c '"api/types.h"' ''
-    for room in pthread.h time.h stdio.h unistd.h sys/time.h sys/socket.h fcntl.h signal.h jansson.h lmdb.h; do
+    for room in pthread.h time.h unistd.h sys/time.h sys/socket.h fcntl.h signal.h jansson.h lmdb.h; do
         seed agent/core/x.c "<$room>" 'PURE_SYSTEM'
         seed coordinator/core/x.c "  <$room>" 'PURE_SYSTEM'
     done
     seed agent/core/x.c '<string.h>' ''
     seed api/x.c '<jansson.h>' ''
-    seed api/codec_x.h '<jansson.h>' ''
-    seed agent/x.c '"api/codec_x.h"' 'private to api'
+    seed api/x.h '<jansson.h>' ''
+    seed api/x.h '"api/deep.h"' ''
+    seed agent/x.c '"api/raw.h"' 'private to api'
+    seed agent/core/x.c '"api/deep.h"' 'private to api'
     seed agent/x.c '"api/codec.h"' ''
-    seed api/x.h '<jansson.h>' 'only api/*.c'
-    seed coordinator/x.c '<jansson.h>' 'only api/*.c'
+    seed coordinator/x.c '<jansson.h>' 'only api/'
     seed agent/x.c '<sqlite3.h>' 'must not include <sqlite3.h>'
     seed coordinator/x.c '<lmdb.h>' 'must not include <lmdb.h>'
     seed common/x.c '<librdkafka/rdkafka.h>' 'must not include <librdkafka'

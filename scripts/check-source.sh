@@ -73,6 +73,8 @@ check() { # FOLDER
         ban("usleep", "wait for the event, with a deadline")
         ban("nanosleep", "wait for the event, with a deadline")
         ban("clock_nanosleep", "wait for the event, with a deadline")
+        if (is_core && code ~ /(^|[^A-Za-z0-9_])(v?f?printf|v?dprintf|f?puts|f?putc|putchar|f(open|close|read|write|flush|gets|scanf)|perror|remove|rename|tmpfile|getenv|rand|abort)[ ]*\(/)
+            report("a core does no I/O and takes nothing from its surroundings")
         if (is_test || is_example) return
         if (FILENAME !~ /\/main\.c$/) {
             ban("exit", "return an error; only main ends the process")
@@ -118,6 +120,7 @@ check() { # FOLDER
         file = FILENAME
         in_comment = function_start = guarded = 0
         is_test = FILENAME ~ /^tests\//
+        is_core = FILENAME ~ /^(coordinator|agent)\/core\//
         is_example = FILENAME ~ /^examples\//
         previous = previous_code = ""
     }
@@ -182,6 +185,11 @@ self_test() {
         seed common/x.c "/* $name(a) */\nconst char *s = \"$name(\\\\\"a)\";\nint x_$name(int), y;\n" ''
         seed common/x.c "void f(void)\n{\n    /* allow($name): seeded */\n    $name(a);\n}\n" ''
     done
+    for name in printf fprintf vfprintf dprintf puts fputs fopen fwrite perror getenv rand; do
+        seed agent/core/x.c "void f(void)\n{\n    $name(a);\n}\n" 'a core does no I/O'
+        seed agent/x.c "void f(void)\n{\n    $name(a);\n}\n" ''
+    done
+    seed agent/core/x.c 'void f(void)\n{\n    snprintf(a, 1, "b");\n    task_remove(a);\n}\n' ''
     seed common/mem.c 'void *f(void)\n{\n    return malloc(1);\n}\n' ''
     seed agent/main.c 'int main(void)\n{\n    exit(1);\n}\n' ''
     seed tests/unit/common/test_x.c 'void f(void)\n{\n    free(malloc(1));\n}\n' ''

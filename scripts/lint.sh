@@ -39,7 +39,12 @@ END
 }
 
 c_layout() {
-    git ls-files --cached --others --exclude-standard -z -- '*.c' '*.h' | xargs -0 -r "$CLANG_FORMAT" --dry-run -Werror
+    local file status=0
+    while IFS= read -r -d '' file; do
+        [ -e "$file" ] || continue # deleted and not yet committed
+        "$CLANG_FORMAT" --dry-run -Werror "$file" >/dev/null 2>&1 || { echo "$file: run make format"; status=1; }
+    done < <(git ls-files --cached --others --exclude-standard -z -- '*.c' '*.h')
+    return $status
 }
 
 run "include direction: self-test" scripts/check-includes.sh --self-test

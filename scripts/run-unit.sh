@@ -4,7 +4,7 @@
 # usage: run-unit.sh SUITE BINARY...
 #
 # Never stops at the first failure. The sum goes to build/results/SUITE, where test.sh reads it. A binary that reports
-# nothing (it crashed before its first test, or holds no test) counts as one failure.
+# nothing (it was not built, crashed before its first test, or holds no test) counts as one failure.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . scripts/results.sh
