@@ -216,6 +216,11 @@ static const struct problem_entry entries[] = {
            "Check space, permissions and health of the disk that the detail names; it is tried "
            "again by itself."),
 
+    OF_JOB(
+        "task_not_started", 0, CRITICAL, "An agent can not start a task",
+        "The detail says what the agent's host lacks (threads, file descriptors, memory) or what "
+        "it was told wrongly; it is tried again by itself."),
+
     /* ---- Kafka */
     OF_JOB("kafka_unreachable", 0, CRITICAL, "The brokers do not answer",
            "Check that the brokers are up and reachable from the agent or coordinator that the "
