@@ -406,6 +406,11 @@ static void *run(void *arg)
 {
     struct task_thread *thread = arg;
 
+    log_info("task_started", LOG_STR("job", thread->job.name),
+             LOG_INT("processor", thread->desired.processor),
+             LOG_INT("epoch", thread->desired.epoch),
+             LOG_STR("transactional_id", thread->transactional_id),
+             LOG_STR("state", thread->directory), LOG_END);
     (void)task_thread_event(thread, TASK_EVENT_START, NULL, NULL);
     drain_events(thread);
     while (!is_done(thread))
