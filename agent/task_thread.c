@@ -406,7 +406,7 @@ static void *run(void *arg)
 {
     struct task_thread *thread = arg;
 
-    log_info("task_started", LOG_STR("job", thread->job.name),
+    log_info("task_opening", LOG_STR("job", thread->job.name),
              LOG_INT("processor", thread->desired.processor),
              LOG_INT("epoch", thread->desired.epoch),
              LOG_STR("transactional_id", thread->transactional_id),
