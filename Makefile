@@ -136,10 +136,13 @@ endef
 upper = $(subst agent,AGENT,$(subst coordinator,COORDINATOR,$(subst core,CORE,$(subst api,API,$(subst common,COMMON,$(1))))))
 $(foreach name,$(ARCHIVES),$(eval $(call archive_rule,$(name),$(call upper,$(name)))))
 
+# What ThreadSanitizer needs to see of librdkafka's threads and locks.
+TSAN_OBJECT := $(if $(filter tsan,$(VARIANT)),$(OBJ)/tests/tsan/c11_threads.o)
+
 link_daemon = @mkdir -p $(@D); $(if $(V),,echo "  LINK    $@";) $(LINK) -o $@ $(filter %.o %.a,$^) $(1)
-$(BIN)/baton-coordinator: $(OBJ)/coordinator/main.o $(LIB_COORDINATOR)
+$(BIN)/baton-coordinator: $(OBJ)/coordinator/main.o $(TSAN_OBJECT) $(LIB_COORDINATOR)
 	$(call link_daemon,$(LIBS_COORDINATOR))
-$(BIN)/baton-agent: $(OBJ)/agent/main.o $(LIB_AGENT)
+$(BIN)/baton-agent: $(OBJ)/agent/main.o $(TSAN_OBJECT) $(LIB_AGENT)
 	$(call link_daemon,$(LIBS_AGENT))
 
 define plugin_rule
