@@ -5,6 +5,7 @@
 
 #include "agent/task_private.h"
 #include "common/clock.h"
+#include "common/hook.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
@@ -277,6 +278,7 @@ static void commit(struct task_thread *thread)
     struct err err;
 
     stamp_format(&stamp, metadata);
+    HOOK("commit_before");
     list = consumer_commit_list(thread->consumer, metadata);
     code =
         producer_commit(thread->producer, list, thread->job.spec.group_id, KAFKA_TIMEOUT_MS, &err);
@@ -284,6 +286,7 @@ static void commit(struct task_thread *thread)
     if (code == ERR_NONE && thread->job.spec.delivery == DELIVERY_AT_LEAST_ONCE)
         code = consumer_commit(thread->consumer, metadata, &err);
     if (code == ERR_NONE) {
+        HOOK("commit_after");
         thread->counters.commits++;
         (void)task_thread_event(thread, TASK_EVENT_COMMIT_DONE, NULL, NULL);
         return;
@@ -299,6 +302,7 @@ static void checkpoint(struct task_thread *thread)
 {
     bool frozen;
 
+    HOOK("checkpoint_before");
     for (size_t i = 0; i < thread->core.partition_count; i++)
         thread->lineage[i].next_offset = thread->core.partitions[i].freezing;
     frozen = store_freeze(thread->store, thread->lineage, thread->core.partition_count);
@@ -317,6 +321,7 @@ void task_act_serve_store(struct task_thread *thread, int64_t now_ms)
     case STORE_FLUSH_RUNNING:
         return;
     case STORE_FLUSH_IDLE:
+        HOOK("checkpoint_after");
         thread->flush_running = false;
         (void)task_thread_event(thread, TASK_EVENT_CHECKPOINTED, NULL, NULL);
         return;
