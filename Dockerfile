@@ -1,5 +1,5 @@
 # One image with both daemons; the command says which: `baton-coordinator ...` or `baton-agent ...`.
-# Both listen on port 7070 here, so that one health check fits both.
+# Both listen on port 7420 here, so that one health check fits both.
 
 FROM debian:12-slim AS build
 WORKDIR /src
@@ -30,7 +30,7 @@ COPY --from=build /out/usr/ /usr/
 USER baton
 VOLUME /var/lib/baton
 WORKDIR /var/lib/baton
-EXPOSE 7070
+EXPOSE 7420
 HEALTHCHECK --interval=5s --timeout=3s --start-period=10s --retries=6 \
-    CMD ["curl", "--fail", "--silent", "--show-error", "--output", "/dev/null", "http://127.0.0.1:7070/healthz"]
+    CMD ["curl", "--fail", "--silent", "--show-error", "--output", "/dev/null", "http://127.0.0.1:7420/healthz"]
 CMD ["baton-coordinator", "--help"]

@@ -151,7 +151,7 @@ $(call plugin_file,$(1)): $(1) $$(OBJ)/flags
 	    { echo '$(1): no line #define PLUGIN_VERSION "x.y.z"' >&2; exit 1; }
 	@mkdir -p $$(@D) $(OBJ)/$(dir $(1))
 	@$$(if $$(V),,echo "  PLUGIN  $$@")
-	$$(Q)$$(COMPILE) -MF $(OBJ)/$(1:.c=.d) -MT $$@ -fPIC -fno-PIE -shared $$(LDFLAGS) -o $$@ $$<
+	$$(Q)$$(COMPILE) -MF $(OBJ)/$(1:.c=.d) -MT $$@ -fPIC -shared $$(filter-out -pie,$$(PROJECT_LDFLAGS)) $$(LDFLAGS) -o $$@ $$<
 -include $(OBJ)/$(1:.c=.d)
 endef
 $(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
