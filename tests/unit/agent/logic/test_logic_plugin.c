@@ -175,7 +175,7 @@ Test(logic_plugin, nothing_there)
     folder_remove(&folder);
 }
 
-Test(logic_plugin, only_a_regular_file_will_do)
+Test(logic_plugin, only_a_regular_file_will_do, .timeout = 20)
 {
     struct folder folder;
 
