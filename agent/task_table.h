@@ -60,8 +60,8 @@ struct task_table_counts {
 };
 struct task_table_counts task_table_count(const struct task_table *table);
 
-/* Deep copies of the reports of all tasks, and of those that closed since the last report that was
- * delivered. */
+/* Deep copies of the reports of all tasks that are there, and after them of those that closed since
+ * the last report that was delivered. */
 void task_table_collect(struct task_table *table, struct agent_report *report);
 /* The last collected report has reached the coordinator: what closed before it was told. */
 void task_table_delivered(struct task_table *table);
