@@ -62,9 +62,6 @@ static const struct problem_entry entries[] = {
             "Send the old value, or do what the detail says to get the new one."),
     REQUEST("job_deleting", 409, "The job is being deleted",
             "Wait until the operation that the detail names has ended, then try again."),
-    REQUEST("job_not_running", 409, "The job is not running",
-            "Wait until its operation has ended (GET /v1/operations), or delete the job when that "
-            "failed."),
     REQUEST("group_in_use", 409, "Another job has this consumer group",
             "Give the job a group of its own: the group's committed offsets are one job's "
             "progress."),
@@ -117,15 +114,14 @@ static const struct problem_entry entries[] = {
             "again."),
     REQUEST("busy", 503, "The coordinator has too much to do",
             "Try again after the time in the Retry-After header."),
-    REQUEST("starting", 503, "The coordinator is starting or stopping",
+    REQUEST("starting", 503, "It is starting or stopping",
             "Try again after the time in the Retry-After header; see /readyz."),
     REQUEST("kafka_unavailable", 503, "Kafka did not answer the coordinator",
             "Check that the brokers are up and that the coordinator's kafka.* settings are right, "
             "then try again."),
 
     /* ---- history and offsets of a job */
-    OF_JOB("history_incomplete", 409, CRITICAL,
-           "State can not be rebuilt from what the topics hold",
+    OF_JOB("history_incomplete", 0, CRITICAL, "State can not be rebuilt from what the topics hold",
            "Start the agent that has the state, when there is one. Otherwise set \"history\": "
            "\"retained\" if the logic needs no more than the topics keep, or create the job anew. "
            "Then lengthen the topics' retention."),
