@@ -156,6 +156,20 @@ $(call plugin_file,$(1)): $(1) $$(OBJ)/flags
 endef
 $(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
 
+# ---- small programs of the tests ----------------------------------------------------------------
+
+# tests/bench/bench_*.c measure parts of the agent; tests/tools/*.c print what scripts compare documents with.
+BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
+TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
+
+.PHONY: benches tools
+benches: $(BENCHES)
+tools: $(TOOLS)
+$(BENCHES): $(BUILD)/bench/%: $(OBJ)/tests/bench/%.o $(LIB_AGENT)
+	$(call link_daemon,$(LIBS_AGENT))
+$(TOOLS): $(BUILD)/tools/%: $(OBJ)/tests/tools/%.o $(call archive,api common)
+	$(call link_daemon,$(LIBS_API))
+
 # ---- unit tests and simulator -------------------------------------------------------------------
 
 # One binary per folder of tests/unit that holds a test_*.c: tests/unit/agent/core -> unit-agent-core. The tests
@@ -237,17 +251,17 @@ hooks: ## build the daemons with test hooks, as the system tests use them
 
 system: ## tests on a real broker; K=word runs those whose names hold the word
 	@scripts/setup.sh build test
-	@$(MAKE) all hooks
+	@$(MAKE) all hooks tools
 	@scripts/run-system.sh system $(call quoted,$(K))
 
 soak: ## the long matrices; writes build/soak/summary.json; K=word as above
 	@scripts/setup.sh build test
-	@$(MAKE) all hooks
+	@$(MAKE) all hooks tools
 	@scripts/run-system.sh soak $(call quoted,$(K))
 
-bench: ## throughput ratios on this machine
+bench: ## measure on this machine; K=word runs those whose names hold the word
 	@scripts/setup.sh build test
-	@$(MAKE) all
+	@$(MAKE) all benches
 	@scripts/run-bench.sh $(call quoted,$(K))
 
 asan: ## unit tests and simulator under AddressSanitizer and UBSan

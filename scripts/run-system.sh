@@ -2,23 +2,29 @@
 # Runs the tests of one folder on a real broker.
 #
 # usage: run-system.sh SUITE [WORD]
-#   SUITE   system, soak, or tsan (the system tests on the binaries of $BATON_BUILD)
+#   SUITE   system, soak or bench: the folder of tests/; or tsan: the system tests on the binaries of $BATON_BUILD
 #   WORD    only tests whose names hold it (pytest's -k, so "handoff and not soak" works as well)
 #
-# Each run has a folder of its own under build/, kept when a test failed: logs, states, the broker's data.
+# Each run has a folder of its own under build/, kept when a test failed: logs, states, the broker's data. The figures that
+# the tests measured are in build/SUITE/summary.json, with the commit.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . scripts/sanitizer-env.sh
 
 suite=$1
 word=${2:-}
-folder=tests/system
-[ "$suite" = soak ] && folder=tests/soak
+folder=tests/$suite
+[ "$suite" = tsan ] && folder=tests/system
+if [ ! -d "$folder" ]; then
+    echo "$suite: there is no $folder" >&2
+    exit 1
+fi
 
 mkdir -p "build/$suite"
 find "build/$suite" -maxdepth 1 -name 'run-*' -mmin +1440 -exec rm -rf {} + # what failed a day ago
 run=$(mktemp -d "$PWD/build/$suite/run-XXXXXX")
 arguments=("$folder" -c tests/pytest.ini --rootdir tests --basetemp "$run/tmp" --color=no)
+[ "$suite" = system ] || arguments+=(-s) # long runs show how far they are
 [ -n "$word" ] && arguments+=(-k "$word")
 BATON_SUITE=$suite scripts/python.sh -m pytest "${arguments[@]}" </dev/null
 status=$?

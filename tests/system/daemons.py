@@ -1,4 +1,8 @@
-"""baton's daemons as child processes: started from a config file, waited for over HTTP, killed in every way."""
+"""baton's daemons as child processes: started from a config file, waited for over HTTP, killed in every way.
+
+    BATON_BUILD=build/asan        takes the binaries from there
+    BATON_LIBRDKAFKA=current      runs them on the librdkafka of the oracle's client
+"""
 
 import os
 import pathlib
@@ -28,6 +32,21 @@ def build_directory(hooks=False):
     return ROOT / "build" / "hooks" if hooks else ROOT / "build"
 
 
+def current_librdkafka(directory):
+    """Environment that makes a daemon run on the librdkafka that confluent-kafka brings, instead of the installed one."""
+    import confluent_kafka
+
+    package = pathlib.Path(confluent_kafka.__file__).parent
+    bundled = package.with_name("confluent_kafka.libs")
+    (library,) = bundled.glob("librdkafka-*.so*")
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    link = directory / "librdkafka.so.1"
+    if not link.exists():
+        link.symlink_to(library)
+    return {"LD_LIBRARY_PATH": f"{directory}:{bundled}"}
+
+
 def parse_logfmt(line):
     """{key: text} of one log line."""
     fields = {}
@@ -48,7 +67,9 @@ class Daemon:
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.options = dict(options)
-        self.environment = environment or {}
+        self.environment = dict(environment or {})
+        if os.environ.get("BATON_LIBRDKAFKA") == "current":
+            self.environment |= current_librdkafka(self.directory / "lib")
         self.binary = build_directory(hooks) / self.program
         self.log_path = self.directory / f"{name}.log"
         self.config_path = self.directory / f"{name}.conf"

@@ -1,14 +1,17 @@
 """Fixtures and rules of the system tests and of the soak tests; their conftest.py take everything from here."""
 
+import json
 import os
 import pathlib
 import re
+import subprocess
+import time
 import uuid
 
 import pytest
 
 import process
-from daemons import Daemons
+from daemons import ROOT, Daemons
 from kafka import Broker
 from producer import Load
 from proxy import TcpProxy
@@ -20,6 +23,7 @@ CAPABILITIES = (
 )  # fmt: skip
 LOG_TAIL_LINES = 60
 SHARED_PROXIES = 3
+_STARTED = pytest.StashKey()
 
 
 def pytest_collection_modifyitems(items):
@@ -41,15 +45,46 @@ def pytest_runtest_makereport(item, call):
             report.sections.append((f"{daemon.log_path} (last {len(lines)} lines)", "\n".join(lines)))
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Leaves the counts where scripts/test.sh adds them up."""
+def pytest_sessionstart(session):
+    session.config.stash[_STARTED] = time.time()
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Leaves the counts where scripts/test.sh adds them up, and a summary with all figures in build/<suite>/summary.json."""
     suite = os.environ.get("BATON_SUITE")
-    if suite:
-        stats = terminalreporter.stats
-        failed = len(stats.get("failed", ())) + len(stats.get("error", ()))
-        results = pathlib.Path(os.environ.get("BATON_RESULTS", "build/results"))
-        results.mkdir(parents=True, exist_ok=True)
-        (results / suite).write_text(f"{len(stats.get('passed', ()))} {failed}\n")
+    if not suite:
+        return
+    stats = terminalreporter.stats
+    passed, skipped = len(stats.get("passed", ())), len(stats.get("skipped", ()))
+    failed = len(stats.get("failed", ())) + len(stats.get("error", ()))
+    results = pathlib.Path(os.environ.get("BATON_RESULTS", ROOT / "build" / "results"))
+    results.mkdir(parents=True, exist_ok=True)
+    (results / suite).write_text(f"{passed} {failed}\n")
+    reports = [each for outcome in ("passed", "failed", "error", "skipped") for each in stats.get(outcome, ())]
+    summary = {
+        "suite": suite,
+        "commit": _git("rev-parse", "HEAD"),
+        "changed_files": len(_git("status", "--porcelain").splitlines()),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(config.stash[_STARTED])),
+        "seconds": round(time.time() - config.stash[_STARTED], 1),
+        "selected": config.option.keyword,
+        "passed": passed,
+        "failed": failed,
+        "skipped": skipped,
+        "tests": [
+            {"name": each.nodeid, "outcome": each.outcome, "phase": each.when, "seconds": round(each.duration, 2),
+             "figures": dict(each.user_properties)}
+            for each in reports
+        ],
+    }  # fmt: skip
+    path = ROOT / "build" / suite / "summary.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(summary, indent=1) + "\n")
+
+
+def _git(*arguments):
+    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -93,6 +128,18 @@ def unique(request):
     test = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:40].strip("-")
     tag = uuid.uuid4().hex[:8]
     return lambda word: f"{word}-{test}-{tag}"
+
+
+@pytest.fixture
+def figures(record_property):
+    """figures(gap_ms=41, kills=20) prints measured values and keeps them for the summary of the run."""
+
+    def keep(**values):
+        for name, value in values.items():
+            record_property(name, value)
+            print(f"figure {name} = {value}")
+
+    return keep
 
 
 @pytest.fixture
