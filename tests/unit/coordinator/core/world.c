@@ -1,0 +1,718 @@
+#include "tests/unit/coordinator/core/world.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/schema.h"
+#include "common/mem.h"
+#include "coordinator/core/rows.h"
+
+#define PARTITIONS 8
+
+/* ---- what must hold after every step */
+
+static void copy_change(struct cluster *cluster, const struct change *change)
+{
+    struct change copy;
+    change_copy(&copy, change);
+    cluster_apply(cluster, &copy);
+}
+
+/* Compares rows as changes, so that the one comparison of rows serves. The rows stay their owners'.
+ */
+#define ROWS_EQUAL(row_kind, member, a, b)                                                         \
+    change_equal(&(struct change){.kind = (row_kind), .member = (a)},                              \
+                 &(struct change){.kind = (row_kind), .member = (b)})
+
+static void check_same_job(const struct job *a, const struct job *b)
+{
+    cr_assert(ROWS_EQUAL(CHANGE_JOB, job, a->row, b->row), "job %s", a->row.name);
+    cr_assert_eq(a->processors.count, b->processors.count);
+    for (size_t i = 0; i < a->processors.count; i++) {
+        const struct processor *left = &a->processors.items[i], *right = &b->processors.items[i];
+        cr_assert(ROWS_EQUAL(CHANGE_PLACEMENT, placement, left->placement, right->placement),
+                  "placement %zu of %s", i, a->row.name);
+        cr_assert(rows_progress_equal(left->stored.items, left->stored.count, right->stored.items,
+                                      right->stored.count));
+        cr_assert_eq(left->stored_at, right->stored_at);
+    }
+}
+
+static void check_same(const struct cluster *a, const struct cluster *b)
+{
+    cr_assert(ROWS_EQUAL(CHANGE_META, meta, a->meta, b->meta), "meta");
+    cr_assert_eq(a->jobs.count, b->jobs.count);
+    for (size_t i = 0; i < a->jobs.count; i++)
+        check_same_job(a->jobs.items[i], b->jobs.items[i]);
+    cr_assert_eq(a->agents.count, b->agents.count);
+    for (size_t i = 0; i < a->agents.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_AGENT, agent, a->agents.items[i]->row, b->agents.items[i]->row),
+                  "agent %s", a->agents.items[i]->row.agent_id);
+    cr_assert_eq(a->operations.count, b->operations.count);
+    for (size_t i = 0; i < a->operations.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_OPERATION, operation, a->operations.items[i]->row,
+                             b->operations.items[i]->row));
+}
+
+static void check_epoch(struct world *world, const struct placement_row *row)
+{
+    const struct job *job = cluster_job(&world->fold, row->job);
+    uint64_t before = job != NULL ? job->processors.items[row->processor].placement.epoch : 0;
+    if (row->epoch == before)
+        return;
+    cr_assert_gt(row->epoch, world->epoch_max, "epoch %" PRIu64 " was handed out before",
+                 row->epoch);
+    world->epoch_max = row->epoch;
+}
+
+static void check_changes(struct world *world)
+{
+    bool decision = false, meta = false;
+    for (size_t i = 0; i < world->update.changes.count; i++) {
+        const struct change *change = &world->update.changes.items[i];
+        cr_assert_not(meta, "the meta row comes last");
+        if (change->kind == CHANGE_PLACEMENT)
+            check_epoch(world, &change->placement);
+        if (change->kind == CHANGE_EVENT) {
+            cr_assert_eq(change->event.id, world->event_max + 1);
+            world->event_max = change->event.id;
+            cr_assert_not_null(change->event.detail);
+            cr_assert_gt(strlen(change->event.detail), 0);
+        }
+        if (change->kind == CHANGE_META) {
+            meta = true;
+            cr_assert_eq(change->meta.decision, world->fold.meta.decision + 1);
+        } else if (change->kind != CHANGE_OBSERVATION) {
+            decision = true;
+        }
+        copy_change(&world->fold, change);
+    }
+    cr_assert_eq(decision, meta, "a decision is numbered, an observation is not");
+}
+
+static void close_request(struct world *world, uint64_t request)
+{
+    for (size_t i = 0; i < world->open.count; i++) {
+        if (world->open.items[i] == request) {
+            world->open.items[i] = world->open.items[--world->open.count];
+            return;
+        }
+    }
+    cr_assert_fail("request %" PRIu64 " was answered twice, or never made", request);
+}
+
+static bool waits(const struct cluster *cluster, uint64_t request)
+{
+    for (size_t i = 0; i < cluster->polls.count; i++)
+        if (cluster->polls.items[i].request == request)
+            return true;
+    for (size_t i = 0; i < cluster->operation_waits.count; i++)
+        if (cluster->operation_waits.items[i].request == request)
+            return true;
+    for (size_t i = 0; i < cluster->creations.count; i++)
+        if (cluster->creations.items[i].request == request)
+            return true;
+    return false;
+}
+
+static void check_answers(struct world *world)
+{
+    for (size_t i = 0; i < world->update.answers.count; i++) {
+        const struct answer *answer = &world->update.answers.items[i];
+        close_request(world, answer->request);
+        cr_assert_geq(answer->status, 200);
+        cr_assert_eq(answer->type == NULL, answer->body == NULL);
+        cr_assert_eq(answer->status == 204, answer->body == NULL);
+    }
+    for (size_t i = 0; i < world->open.count; i++)
+        cr_assert(waits(&world->cluster, world->open.items[i]), "request %" PRIu64 " was forgotten",
+                  world->open.items[i]);
+}
+
+/* ---- the trace */
+
+static void trace_change(struct strbuf *trace, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_META:
+        strbuf_printf(trace, "  meta %" PRIu64 ".%" PRIu64 " epoch %" PRIu64 "\n",
+                      change->meta.start_number, change->meta.decision, change->meta.epoch);
+        return;
+    case CHANGE_JOB:
+        strbuf_printf(trace, "  job %s state %d generation %" PRIu64 "\n", change->job.name,
+                      (int)change->job.state, change->job.generation);
+        return;
+    case CHANGE_JOB_REMOVED:
+        strbuf_printf(trace, "  job %s removed\n", change->job.name);
+        return;
+    case CHANGE_PLACEMENT:
+        strbuf_printf(trace, "  %s/%u on %s epoch %" PRIu64 " %s\n", change->placement.job,
+                      change->placement.processor,
+                      change->placement.agent != NULL ? change->placement.agent : "-",
+                      change->placement.epoch, change->placement.reason);
+        return;
+    case CHANGE_AGENT:
+        strbuf_printf(trace, "  agent %s %s state %d\n", change->agent.agent_id,
+                      change->agent.incarnation, (int)change->agent.state);
+        return;
+    case CHANGE_AGENT_REMOVED:
+        strbuf_printf(trace, "  agent %s removed\n", change->agent.agent_id);
+        return;
+    case CHANGE_OPERATION:
+        strbuf_printf(trace, "  op-%" PRIu64 " step %d state %d %s\n", change->operation.id,
+                      (int)change->operation.step, (int)change->operation.state,
+                      change->operation.error != NULL ? change->operation.error : "");
+        return;
+    case CHANGE_EVENT:
+        strbuf_printf(trace, "  event %" PRIu64 " %s by %s: %s\n", change->event.id,
+                      change->event.kind, change->event.actor, change->event.detail);
+        return;
+    case CHANGE_OBSERVATION:
+        strbuf_printf(trace, "  observed %s/%u\n", change->observation.job,
+                      change->observation.processor);
+        return;
+    }
+}
+
+static void trace_update(struct world *world, const struct coord_event *event)
+{
+    struct strbuf *trace = &world->trace;
+    strbuf_printf(trace, "%" PRId64 " event %d %s\n", event->now_ms, (int)event->kind,
+                  event->name != NULL ? event->name : "");
+    for (size_t i = 0; i < world->update.changes.count; i++)
+        trace_change(trace, &world->update.changes.items[i]);
+    for (size_t i = 0; i < world->update.calls.count; i++)
+        strbuf_printf(trace, "  call %" PRIu64 " kind %d\n", world->update.calls.items[i].id,
+                      (int)world->update.calls.items[i].kind);
+    for (size_t i = 0; i < world->update.answers.count; i++)
+        strbuf_printf(trace, "  answer %" PRIu64 " status %u\n",
+                      world->update.answers.items[i].request,
+                      world->update.answers.items[i].status);
+    strbuf_printf(trace, "  wake %" PRId64 "\n", world->update.wake_ms);
+}
+
+/* ---- steps */
+
+struct coord_event world_event(struct world *world, enum coord_event_kind kind, const char *name)
+{
+    struct coord_event event = {
+        .kind = kind,
+        .now_ms = world->now_ms,
+        .now_at = world->now_at,
+        .random = world->random,
+        .actor = mem_strdup(WORLD_ACTOR),
+        .name = name != NULL ? mem_strdup(name) : NULL,
+    };
+    world_uuid(++world->uuids + UINT64_C(0xf00000000), event.uuid);
+    if (kind == COORD_EVENT_START || kind == COORD_EVENT_TICK || kind == COORD_EVENT_KAFKA) {
+        free(event.actor);
+        event.actor = NULL;
+        return event;
+    }
+    event.request = ++world->requests;
+    world->open.items =
+        mem_grow(world->open.items, world->open.count, &world->open.capacity, sizeof(uint64_t));
+    world->open.items[world->open.count++] = event.request;
+    return event;
+}
+
+/* Calls leave the update for the broker that the test plays. */
+static void take_calls(struct world *world)
+{
+    for (size_t i = 0; i < world->update.calls.count; i++) {
+        world->calls.items = mem_grow(world->calls.items, world->calls.count,
+                                      &world->calls.capacity, sizeof(struct kafka_call));
+        world->calls.items[world->calls.count++] = world->update.calls.items[i];
+    }
+    world->update.calls.count = 0;
+}
+
+/* ---- documents: a new content has a higher version, and versions never go back */
+
+struct documents {
+    struct agent_document *items;
+    char **agent_ids;
+    size_t count;
+};
+
+static struct documents list_documents(const struct cluster *cluster)
+{
+    struct documents documents = {
+        .items = mem_calloc(cluster->agents.count, sizeof(struct agent_document)),
+        .agent_ids = mem_calloc(cluster->agents.count, sizeof(char *)),
+        .count = cluster->agents.count,
+    };
+    for (size_t i = 0; i < documents.count; i++) {
+        const struct agent *agent = cluster->agents.items[i];
+        documents.agent_ids[i] = mem_strdup(agent->row.agent_id);
+        cluster_document(cluster, agent, &documents.items[i]);
+    }
+    return documents;
+}
+
+static void check_document(const struct cluster *cluster, const char *agent_id,
+                           struct agent_document *before)
+{
+    const struct agent *agent = cluster_agent(cluster, agent_id);
+    if (agent == NULL)
+        return;
+    struct agent_document after;
+    cluster_document(cluster, agent, &after);
+    cr_assert_leq(after.version.decision, cluster->meta.decision);
+    int order = cluster_compare_versions(after.version, before->version);
+    cr_assert_geq(order, 0, "the document of %s went back", agent_id);
+    after.version = before->version;
+    cr_assert(order > 0 || schema_equal(&schema_agent_document, before, &after),
+              "the document of %s changed under its version", agent_id);
+    schema_free(&schema_agent_document, &after);
+}
+
+static void check_documents(const struct cluster *cluster, struct documents *documents)
+{
+    for (size_t i = 0; i < documents->count; i++) {
+        check_document(cluster, documents->agent_ids[i], &documents->items[i]);
+        free(documents->agent_ids[i]);
+        schema_free(&schema_agent_document, &documents->items[i]);
+    }
+    free(documents->agent_ids);
+    free(documents->items);
+}
+
+void world_step(struct world *world, struct coord_event event)
+{
+    struct documents documents = list_documents(&world->cluster);
+    update_finish(&world->update);
+    coord_step(&world->cluster, &event, &world->update);
+    trace_update(world, &event);
+    const char *broken = cluster_check(&world->cluster);
+    cr_assert_null(broken, "%s", broken);
+    check_changes(world);
+    check_same(&world->cluster, &world->fold);
+    check_answers(world);
+    check_documents(&world->cluster, &documents);
+    if (event.kind == COORD_EVENT_TICK && world->update.changes.count == 0)
+        cr_assert_gt(world->update.wake_ms, event.now_ms, "a tick for nothing, again and again");
+    take_calls(world);
+    coord_event_finish(&event);
+}
+
+void world_gone(struct world *world, uint64_t request)
+{
+    close_request(world, request);
+    world_step(world, (struct coord_event){.kind = COORD_EVENT_REQUEST_GONE,
+                                           .now_ms = world->now_ms,
+                                           .now_at = world->now_at,
+                                           .request = request});
+}
+
+/* ---- life */
+
+static const struct coord_config config = {.agent_timeout_ms = WORLD_TIMEOUT_MS,
+                                           .report_interval_ms = 500,
+                                           .poll_wait_ms_max = WORLD_WAIT_MS};
+
+void world_init(struct world *world)
+{
+    *world = (struct world){.now_ms = 1000000, .now_at = INT64_C(1700000000000)};
+    cluster_init(&world->cluster, config);
+    cluster_init(&world->fold, config);
+    world_uuid(0, world->cluster.meta.cluster);
+    world->fold.meta = world->cluster.meta;
+    world_step(world, world_event(world, COORD_EVENT_START, NULL));
+}
+
+static void drop_calls(struct world *world)
+{
+    for (size_t i = 0; i < world->calls.count; i++)
+        kafka_call_finish(&world->calls.items[i]);
+    world->calls.count = 0;
+}
+
+void world_finish(struct world *world)
+{
+    drop_calls(world);
+    free(world->calls.items);
+    free(world->open.items);
+    update_finish(&world->update);
+    cluster_finish(&world->cluster);
+    cluster_finish(&world->fold);
+    strbuf_finish(&world->trace);
+}
+
+/* What a load from the store gives: every row of `from`, and nothing else. */
+static void load(struct cluster *cluster, const struct cluster *from)
+{
+    cluster_init(cluster, config);
+    copy_change(cluster, &(struct change){.kind = CHANGE_META, .meta = from->meta});
+    for (size_t i = 0; i < from->agents.count; i++)
+        copy_change(cluster,
+                    &(struct change){.kind = CHANGE_AGENT, .agent = from->agents.items[i]->row});
+    for (size_t i = 0; i < from->jobs.count; i++) {
+        const struct job *job = from->jobs.items[i];
+        copy_change(cluster, &(struct change){.kind = CHANGE_JOB, .job = job->row});
+        for (size_t p = 0; p < job->processors.count; p++) {
+            const struct processor *processor = &job->processors.items[p];
+            copy_change(cluster, &(struct change){.kind = CHANGE_PLACEMENT,
+                                                  .placement = processor->placement});
+            if (processor->stored_at == API_UNKNOWN)
+                continue;
+            struct change observation = {.kind = CHANGE_OBSERVATION,
+                                         .observation = {.job = job->row.name,
+                                                         .processor = (uint32_t)p,
+                                                         .at = processor->stored_at}};
+            observation.observation.progress.items = processor->stored.items;
+            observation.observation.progress.count = processor->stored.count;
+            copy_change(cluster, &observation);
+        }
+    }
+    for (size_t i = 0; i < from->operations.count; i++)
+        copy_change(cluster, &(struct change){.kind = CHANGE_OPERATION,
+                                              .operation = from->operations.items[i]->row});
+}
+
+void world_lose_step(struct world *world, struct coord_event event)
+{
+    struct update lost = {0};
+    coord_step(&world->cluster, &event, &lost);
+    update_finish(&lost);
+    coord_event_finish(&event);
+    world_restart(world);
+}
+
+void world_restart(struct world *world)
+{
+    cluster_finish(&world->cluster);
+    load(&world->cluster, &world->fold);
+    world->open.count = 0;
+    drop_calls(world);
+    world_step(world, world_event(world, COORD_EVENT_START, NULL));
+}
+
+/* ---- time */
+
+static void tick(struct world *world)
+{
+    world_step(world, world_event(world, COORD_EVENT_TICK, NULL));
+}
+
+void world_pass(struct world *world, int64_t ms)
+{
+    int64_t end_ms = world->now_ms + ms;
+    for (int ticks = 0; world->update.wake_ms <= end_ms; ticks++) {
+        cr_assert_lt(ticks, 100000, "ticks without end");
+        int64_t step_ms = world->update.wake_ms - world->now_ms;
+        if (step_ms > 0) {
+            world->now_ms += step_ms;
+            world->now_at += step_ms;
+        }
+        tick(world);
+    }
+    world->now_at += end_ms - world->now_ms;
+    world->now_ms = end_ms;
+}
+
+/* ---- answers */
+
+const struct answer *world_find_answer(const struct world *world, uint64_t request)
+{
+    for (size_t i = 0; i < world->update.answers.count; i++)
+        if (world->update.answers.items[i].request == request)
+            return &world->update.answers.items[i];
+    return NULL;
+}
+
+const struct answer *world_answer(const struct world *world)
+{
+    const struct answer *answer = world_find_answer(world, world->requests);
+    cr_assert_not_null(answer, "the newest request has no answer");
+    return answer;
+}
+
+void world_expect_status(const struct world *world, uint32_t status)
+{
+    const struct answer *answer = world_answer(world);
+    const struct problem_body *problem = answer->type == &schema_problem_body ? answer->body : NULL;
+    cr_assert_eq(answer->status, status, "status %u %s: %s", answer->status,
+                 problem != NULL ? problem->code : "", problem != NULL ? problem->detail : "");
+}
+
+const struct problem_body *world_expect_problem(const struct world *world, const char *code)
+{
+    const struct answer *answer = world_answer(world);
+    cr_assert_eq(answer->type, &schema_problem_body, "status %u is no problem", answer->status);
+    const struct problem_body *problem = answer->body;
+    cr_assert_str_eq(problem->code, code, "%s: %s", problem->code, problem->detail);
+    cr_assert_eq(answer->status, problem->status);
+    return problem;
+}
+
+void world_expect_none(const struct world *world)
+{
+    cr_assert_eq(world->update.answers.count, 0);
+}
+
+/* ---- jobs */
+
+struct job_spec world_spec(const char *name)
+{
+    struct job_spec spec;
+    schema_default(&schema_job_spec, &spec);
+    spec.inputs.items = mem_calloc(1, sizeof(char *));
+    spec.inputs.items[0] = mem_strdup("orders");
+    spec.inputs.count = 1;
+    spec.output = mem_strdup("counts");
+    spec.group_id = mem_printf("group-%s", name);
+    spec.logic.name = mem_strdup("count");
+    spec.logic.version = mem_strdup("1");
+    spec.processors = 4;
+    spec.partitioner = PARTITIONER_MURMUR2;
+    return spec;
+}
+
+void world_put(struct world *world, const char *name, struct job_spec spec)
+{
+    struct coord_event event = world_event(world, COORD_EVENT_JOB_PUT, name);
+    event.spec = spec;
+    world_step(world, event);
+}
+
+void world_delete(struct world *world, const char *name)
+{
+    world_step(world, world_event(world, COORD_EVENT_JOB_DELETE, name));
+}
+
+static void describe_topic(const char *name, uint32_t partitions, struct kafka_topic *ret_topic)
+{
+    *ret_topic = (struct kafka_topic){.name = mem_strdup(name),
+                                      .exists = true,
+                                      .partition_count = partitions,
+                                      .retention_ms = -1};
+}
+
+struct kafka_inspection world_inspection(const struct kafka_call *call, uint32_t partitions)
+{
+    struct kafka_inspection inspection = {.transactions_supported = true};
+    inspection.inputs.items = mem_calloc(call->inputs.count, sizeof(struct kafka_topic));
+    inspection.inputs.count = call->inputs.count;
+    for (size_t i = 0; i < call->inputs.count; i++) {
+        struct kafka_topic *topic = &inspection.inputs.items[i];
+        describe_topic(call->inputs.items[i], partitions, topic);
+        topic->partitions.items = mem_calloc(partitions, sizeof(struct kafka_partition));
+        topic->partitions.count = partitions;
+        for (uint32_t p = 0; p < partitions; p++)
+            topic->partitions.items[p] =
+                (struct kafka_partition){.stable_end = 100, .end = 100, .committed = API_UNKNOWN};
+    }
+    if (call->output != NULL)
+        describe_topic(call->output, partitions, &inspection.output);
+    if (call->dead_letter != NULL)
+        describe_topic(call->dead_letter, partitions, &inspection.dead_letter);
+    return inspection;
+}
+
+void world_reply(struct world *world, struct kafka_result result)
+{
+    cr_assert_gt(world->calls.count, 0, "no call is under way");
+    struct kafka_call call = world->calls.items[0];
+    world->calls.count--;
+    memmove(&world->calls.items[0], &world->calls.items[1],
+            world->calls.count * sizeof(struct kafka_call));
+    struct coord_event event = world_event(world, COORD_EVENT_KAFKA, NULL);
+    event.kafka = result;
+    event.kafka.id = call.id;
+    event.kafka.kind = call.kind;
+    kafka_call_finish(&call);
+    world_step(world, event);
+}
+
+void world_reply_inspection(struct world *world, struct kafka_inspection inspection)
+{
+    world_reply(world, (struct kafka_result){.inspection = inspection});
+}
+
+void world_reply_well(struct world *world)
+{
+    cr_assert_gt(world->calls.count, 0, "no call is under way");
+    const struct kafka_call *call = &world->calls.items[0];
+    struct kafka_result result = {0};
+    switch (call->kind) {
+    case KAFKA_CALL_INSPECT:
+        result.inspection = world_inspection(call, PARTITIONS);
+        break;
+    case KAFKA_CALL_COMMIT:
+        result.committed.items = mem_calloc(call->offsets.count, sizeof(struct kafka_offset));
+        result.committed.count = call->offsets.count;
+        for (size_t i = 0; i < call->offsets.count; i++) {
+            result.committed.items[i] = call->offsets.items[i];
+            result.committed.items[i].metadata = mem_strdup(call->offsets.items[i].metadata);
+        }
+        break;
+    case KAFKA_CALL_SAMPLE:
+        result.sample = (struct kafka_sample){.keyed = 90, .murmur2 = 90, .crc32 = 12, .both = 12};
+        break;
+    case KAFKA_CALL_FENCE:
+        break;
+    }
+    world_reply(world, result);
+}
+
+void world_reply_all_well(struct world *world)
+{
+    while (world->calls.count > 0)
+        world_reply_well(world);
+}
+
+void world_reply_failed(struct world *world, const char *detail, bool refused)
+{
+    world_reply(world, (struct kafka_result){
+                           .failed = true, .refused = refused, .detail = mem_strdup(detail)});
+}
+
+struct job *world_create_spec(struct world *world, const char *name, struct job_spec spec)
+{
+    world_put(world, name, spec);
+    world_reply_all_well(world);
+    struct job *job = cluster_job(&world->cluster, name);
+    cr_assert_not_null(job);
+    cr_assert_eq(job->row.state, JOB_STATE_RUNNING);
+    return job;
+}
+
+struct job *world_create(struct world *world, const char *name)
+{
+    return world_create_spec(world, name, world_spec(name));
+}
+
+/* ---- agents */
+
+void world_uuid(uint64_t number, char ret_text[API_UUID_BYTES + 1])
+{
+    (void)snprintf(ret_text, API_UUID_BYTES + 1, "00000000-0000-4000-8000-%012" PRIx64,
+                   number & UINT64_C(0xffffffffffff));
+}
+
+struct agent_registration world_registration(const char *agent_id, uint64_t incarnation)
+{
+    char uuid[API_UUID_BYTES + 1];
+    world_uuid(incarnation, uuid);
+    return (struct agent_registration){
+        .agent_id = mem_strdup(agent_id),
+        .incarnation = mem_strdup(uuid),
+        .protocol = API_PROTOCOL_VERSION,
+        .protocol_minimum = API_PROTOCOL_MINIMUM,
+        .version = mem_strdup("1.0"),
+        .capacity = 100,
+    };
+}
+
+void world_register(struct world *world, const char *agent_id, uint64_t incarnation)
+{
+    struct coord_event event = world_event(world, COORD_EVENT_AGENT_REGISTER, NULL);
+    event.registration = world_registration(agent_id, incarnation);
+    world_step(world, event);
+}
+
+void world_deregister(struct world *world, const char *agent_id, uint64_t incarnation)
+{
+    char uuid[API_UUID_BYTES + 1];
+    world_uuid(incarnation, uuid);
+    struct coord_event event = world_event(world, COORD_EVENT_AGENT_DEREGISTER, agent_id);
+    event.incarnation = mem_strdup(uuid);
+    world_step(world, event);
+}
+
+void world_forget(struct world *world, const char *agent_id)
+{
+    world_step(world, world_event(world, COORD_EVENT_AGENT_FORGET, agent_id));
+}
+
+uint64_t world_poll(struct world *world, const char *agent_id, uint64_t incarnation,
+                    struct document_version after, int64_t wait_ms)
+{
+    char uuid[API_UUID_BYTES + 1];
+    world_uuid(incarnation, uuid);
+    struct coord_event event = world_event(world, COORD_EVENT_POLL, agent_id);
+    event.incarnation = mem_strdup(uuid);
+    event.after = after;
+    event.wait_ms = wait_ms;
+    world_step(world, event);
+    return world->requests;
+}
+
+struct agent_report world_report_of(const struct world *world, const char *agent_id,
+                                    enum task_state state)
+{
+    const struct agent *agent = cluster_agent(&world->cluster, agent_id);
+    cr_assert_not_null(agent);
+    struct agent_document document;
+    cluster_document(&world->cluster, agent, &document);
+    struct agent_report report = {.incarnation = mem_strdup(agent->row.incarnation),
+                                  .version = document.version};
+    report.tasks.items = mem_calloc(document.tasks.count, sizeof(struct task_report));
+    report.tasks.count = document.tasks.count;
+    for (size_t i = 0; i < document.tasks.count; i++) {
+        const struct document_task *task = &document.tasks.items[i];
+        report.tasks.items[i] = (struct task_report){
+            .job = mem_strdup(task->job),
+            .job_incarnation = mem_strdup(cluster_job(&world->cluster, task->job)->row.incarnation),
+            .processor = task->processor,
+            .role = task->role,
+            .state = state,
+            .epoch = task->epoch,
+        };
+    }
+    schema_free(&schema_agent_document, &document);
+    return report;
+}
+
+void world_send_report(struct world *world, const char *agent_id, struct agent_report report)
+{
+    struct coord_event event = world_event(world, COORD_EVENT_REPORT, agent_id);
+    event.report = report;
+    world_step(world, event);
+}
+
+void world_report(struct world *world, const char *agent_id, enum task_state state)
+{
+    world_send_report(world, agent_id, world_report_of(world, agent_id, state));
+}
+
+void world_pass_reporting(struct world *world, int64_t ms, const char *const *agent_ids)
+{
+    for (int64_t passed_ms = 0; passed_ms < ms; passed_ms += 500) {
+        world_pass(world, 500);
+        for (size_t i = 0; agent_ids[i] != NULL; i++)
+            world_report(world, agent_ids[i], TASK_STATE_ACTIVE);
+    }
+}
+
+/* ---- looking */
+
+const struct placement_row *world_placement(const struct world *world, const char *job,
+                                            uint32_t processor)
+{
+    const struct job *found = cluster_job(&world->cluster, job);
+    cr_assert_not_null(found);
+    cr_assert_lt(processor, found->processors.count);
+    return &found->processors.items[processor].placement;
+}
+
+size_t world_count_events(const struct world *world, const char *kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < world->update.changes.count; i++)
+        count += world->update.changes.items[i].kind == CHANGE_EVENT &&
+                 strcmp(world->update.changes.items[i].event.kind, kind) == 0;
+    return count;
+}
+
+size_t world_count_changes(const struct world *world, enum change_kind kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < world->update.changes.count; i++)
+        count += world->update.changes.items[i].kind == kind;
+    return count;
+}
