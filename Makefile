@@ -89,6 +89,11 @@ OBJ_AGENT_CORE       := $(call objects,agent/core/*.c)
 OBJ_AGENT            := $(filter-out %/main.o,$(call objects,agent/*.c))
 OBJ_AGENT_LOGIC      := $(call objects,agent/logic*.c)
 
+# Files that the coordinator serves from its own binary. api/openapi.json becomes the bytes between the symbols
+# embed_api_openapi_json and embed_api_openapi_json_end (extern const unsigned char ...[]), and so on.
+EMBEDDED := $(wildcard api/openapi.json coordinator/web/*)
+OBJ_COORDINATOR += $(patsubst %,$(OBJ)/embed/%.o,$(EMBEDDED))
+
 ARCHIVES := common api coordinator_core coordinator agent_core agent
 archive = $(patsubst %,$(OBJ)/lib%.a,$(1))
 LIB_COMMON := $(call archive,common)
@@ -127,6 +132,13 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	@$(if $(V),,echo "  CC      $< [$(VARIANT)]")
 	$(Q)$(COMPILE) -c -o $@ $<
+
+symbol = embed_$(subst -,_,$(subst .,_,$(subst /,_,$(1))))
+$(OBJ)/embed/%.o: % $(OBJ)/flags
+	@mkdir -p $(@D)
+	@printf '%s\n' '.section .rodata' '.global $(call symbol,$<), $(call symbol,$<)_end' '$(call symbol,$<):' \
+	    '.incbin "$<"' '$(call symbol,$<)_end:' '.byte 0' '.section .note.GNU-stack,"",@progbits' | \
+	    $(CC) -c -x assembler -o $@ -
 
 define archive_rule
 $(call archive,$(1)): $$(OBJ_$(2)) $$(OBJ)/sources
