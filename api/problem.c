@@ -197,10 +197,6 @@ static const struct problem_entry entries[] = {
            "Start an agent, and check in its log that it reaches the coordinator."),
     OF_JOB("capacity_exhausted", 0, CRITICAL, "The agents have no room for a processor",
            "Start another agent, or raise `capacity` of those there are."),
-    OF_JOB(
-        "task_not_started", 0, CRITICAL, "An agent can not start a task",
-        "It is tried again by itself. The detail and the agent's log say what is missing: memory, "
-        "threads, open files, or a Kafka setting that librdkafka refuses."),
     OF_JOB("agent_lost", 0, CRITICAL, "The agent of a processor is not heard of",
            "Check the host and its connection to the coordinator. The processor moves to another "
            "agent when rejoin_grace has passed; when the agent only lacks the coordinator, it "
@@ -214,8 +210,8 @@ static const struct problem_entry entries[] = {
 
     OF_JOB(
         "task_not_started", 0, CRITICAL, "An agent can not start a task",
-        "The detail says what the agent's host lacks (threads, file descriptors, memory) or what "
-        "it was told wrongly; it is tried again by itself."),
+        "It is tried again by itself. The detail says what the agent's host lacks (threads, file "
+        "descriptors, memory) or which Kafka setting librdkafka refuses."),
 
     /* ---- Kafka */
     OF_JOB("kafka_unreachable", 0, CRITICAL, "The brokers do not answer",
