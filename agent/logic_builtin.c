@@ -25,16 +25,19 @@ enum baton_status logic_config_decode(const struct schema_type *type, const char
     struct err err;
     enum err_code code = codec_decode(type, config, strlen(config), ret_value, &faults, &err);
 
-    if (code == ERR_INVALID && faults.count > 0)
-        snprintf(error, error_bytes, "%s: %s", faults.items[0].pointer, faults.items[0].detail);
-    else if (code != ERR_NONE)
+    if (code == ERR_INVALID && faults.count > 0) {
+        const char *pointer = faults.items[0].pointer; /* "": the config itself */
+
+        snprintf(error, error_bytes, "%s%s%s", pointer, pointer[0] != '\0' ? ": " : "",
+                 faults.items[0].detail);
+    } else if (code != ERR_NONE) {
         snprintf(error, error_bytes, "%s", err.text);
+    }
     codec_faults_finish(&faults);
     return code == ERR_NONE ? BATON_PROCESSOR_OK : BATON_PROCESSOR_ERROR;
 }
 
-/* ---- what they share ----------------------------------------------------------------------------
- */
+/* ---- what they share ------------------------------------------------------------------------- */
 
 /* For logics that have nothing to configure and keep nothing but state. */
 static enum baton_status create_plain(const char *config, void **ret_instance, char *error,
@@ -103,8 +106,7 @@ static enum baton_status answer_number(struct baton_context *context,
     return context->operations->emit(context, &output);
 }
 
-/* ---- count --------------------------------------------------------------------------------------
- */
+/* ---- count ----------------------------------------------------------------------------------- */
 
 static enum baton_status count_process(void *instance, const struct baton_record *record,
                                        struct baton_context *context, char *error,
@@ -132,8 +134,7 @@ static const struct baton_processor logic_count = {
     .destroy = destroy_plain,
 };
 
-/* ---- sum ----------------------------------------------------------------------------------------
- */
+/* ---- sum ------------------------------------------------------------------------------------- */
 
 /* Optional sign, then one or more digits, nothing else; in the range of int64_t. */
 static bool parse_decimal(struct baton_bytes value, int64_t *ret_number)
@@ -196,8 +197,7 @@ static const struct baton_processor logic_sum = {
     .destroy = destroy_plain,
 };
 
-/* ---- latest -------------------------------------------------------------------------------------
- */
+/* ---- latest ---------------------------------------------------------------------------------- */
 
 static enum baton_status latest_process(void *instance, const struct baton_record *record,
                                         struct baton_context *context, char *error,
@@ -230,8 +230,7 @@ static const struct baton_processor logic_latest = {
     .destroy = destroy_plain,
 };
 
-/* ---- the table ----------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 const struct baton_processor *logic_builtin(const char *name)
 {

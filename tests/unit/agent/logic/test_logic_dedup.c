@@ -51,7 +51,7 @@ Test(logic_dedup, config_is_strict)
                           "/max_remembered: does not go with");
     assert_config_refused("{\"window\":5}", "/window");
     assert_config_refused("{\"by\":\"value\",\"by\":\"key\"}", "by");
-    assert_config_refused("[]", "");
+    assert_config_refused("[]", "refuses it: must be an object");
 }
 
 Test(logic_dedup, by_value_passes_the_first_of_each_key_and_value)
