@@ -43,8 +43,7 @@ struct logic {
     size_t output_capacity;
 };
 
-/* ---- what the logic may call --------------------------------------------------------------------
- */
+/* ---- what the logic may call ----------------------------------------------------------------- */
 
 static struct logic *logic_of(struct baton_context *context)
 {
@@ -350,8 +349,7 @@ static const struct baton_operations operations = {
     .emit = operation_emit,
 };
 
-/* ---- one record ---------------------------------------------------------------------------------
- */
+/* ---- one record ------------------------------------------------------------------------------ */
 
 static int64_t alive_from(struct logic_place place)
 {
@@ -478,8 +476,7 @@ enum err_code logic_apply(struct logic *logic, struct store *store, struct logic
     return code;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static enum err_code check_name(const char *field, const char *name, struct err *reterr)
 {

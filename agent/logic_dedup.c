@@ -46,8 +46,7 @@ struct dedup {
     const char *header; /* within config.by */
 };
 
-/* ---- config -------------------------------------------------------------------------------------
- */
+/* ---- config ---------------------------------------------------------------------------------- */
 
 static const struct schema_field config_fields[] = {
     {.name = "by",
@@ -127,8 +126,7 @@ static enum baton_status dedup_create(const char *config, void **ret_instance, c
     return BATON_PROCESSOR_OK;
 }
 
-/* ---- identities ---------------------------------------------------------------------------------
- */
+/* ---- identities ------------------------------------------------------------------------------ */
 
 struct identity { /* the subkey of an identity's row */
     unsigned char subkey[1 + SHA256_BYTES];
@@ -164,8 +162,7 @@ static bool identify(const struct dedup *dedup, const struct baton_record *recor
     return false;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct span { /* the sequence numbers in use: oldest <= s < next */
     uint64_t oldest, next;
@@ -283,8 +280,7 @@ static enum baton_status remember(struct baton_context *context, const struct id
     return operations->put(context, sequence_subkey(sequence, &room), subkey_of(identity));
 }
 
-/* ---- records ------------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Remembers a new identity and makes room for it. */
 static enum baton_status admit(const struct dedup *dedup, struct baton_context *context,

@@ -47,8 +47,7 @@ struct sessionize {
     int64_t max_sessions;
 };
 
-/* ---- config -------------------------------------------------------------------------------------
- */
+/* ---- config ---------------------------------------------------------------------------------- */
 
 /* Where the number of config key `name` goes, and how large it may be; NULL when there is no such
  * key. */
@@ -143,8 +142,7 @@ static void sessionize_destroy(void *instance)
     free(instance);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------
- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct session {
     int64_t start_ms, end_ms;
@@ -190,8 +188,7 @@ static enum baton_status del_session(struct baton_context *context, int64_t star
     return context->operations->del(context, subkey_bytes);
 }
 
-/* ---- which sessions does a record touch? --------------------------------------------------------
- */
+/* ---- which sessions does a record touch? ----------------------------------------------------- */
 
 struct search {
     int64_t from_ms, to_ms; /* sessions that reach into this belong to the record's */
@@ -225,8 +222,7 @@ static enum baton_status visit_session(void *arg, struct baton_bytes subkey,
     return BATON_PROCESSOR_OK;
 }
 
-/* ---- records ------------------------------------------------------------------------------------
- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static enum baton_status emit_text(struct baton_context *context, const struct baton_record *record,
                                    const char *text)
@@ -313,8 +309,7 @@ static enum baton_status sessionize_process(void *instance, const struct baton_r
     return emit_text(context, record, text);
 }
 
-/* ---- what the agent looks for -------------------------------------------------------------------
- */
+/* ---- what the agent looks for ---------------------------------------------------------------- */
 
 const struct baton_processor *baton_processor_entry(void)
 {

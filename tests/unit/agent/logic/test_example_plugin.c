@@ -187,8 +187,7 @@ Test(example_plugin, names_the_config_key_that_is_wrong)
     folder_remove(&folder);
 }
 
-/* ---- against an independent account -------------------------------------------------------------
- */
+/* ---- against an independent account ---------------------------------------------------------- */
 
 #define RECORDS 200
 #define GAP     50
@@ -271,8 +270,7 @@ Test(example_plugin, the_order_of_arrival_does_not_change_the_sessions)
     finish(&rig, &folder);
 }
 
-/* ---- the header from C++ ------------------------------------------------------------------------
- */
+/* ---- the header from C++ --------------------------------------------------------------------- */
 
 Test(example_plugin, a_plugin_may_be_written_in_cpp)
 {

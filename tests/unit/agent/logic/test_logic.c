@@ -7,8 +7,7 @@
 
 #include "scripted.h"
 
-/* ---- changes and outputs ------------------------------------------------------------------------
- */
+/* ---- changes and outputs --------------------------------------------------------------------- */
 
 static enum baton_status put_a_b_c(struct scripted_call *call)
 {
@@ -243,8 +242,7 @@ Test(logic, headers_are_passed_on_unless_the_output_has_its_own)
     rig_finish(&rig);
 }
 
-/* ---- failures -----------------------------------------------------------------------------------
- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
 static enum baton_status status_to_return;
 
@@ -419,8 +417,7 @@ Test(logic, emitting_fails_the_record_when_the_job_has_no_output)
     rig_finish(&rig);
 }
 
-/* ---- creation -----------------------------------------------------------------------------------
- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static void assert_refused_spec(struct logic_spec spec, enum err_code code, const char *part)
 {

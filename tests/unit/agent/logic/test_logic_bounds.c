@@ -10,8 +10,7 @@
 #include "common/mem.h"
 #include "scripted.h"
 
-/* ---- misuse of the context ----------------------------------------------------------------------
- */
+/* ---- misuse of the context ------------------------------------------------------------------- */
 
 static struct scripted_call kept_call;
 
@@ -102,8 +101,7 @@ Test(logic, a_visitor_that_calls_the_context_does_nothing)
     rig_finish(&rig);
 }
 
-/* ---- limits -------------------------------------------------------------------------------------
- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 static char *big; /* BATON_STATE_VALUE_BYTES_MAX + 1 zero bytes, of which few are touched */
 
@@ -217,8 +215,7 @@ Test(logic, one_call_can_not_gather_without_bound)
     free(big);
 }
 
-/* ---- state_ttl ----------------------------------------------------------------------------------
- */
+/* ---- state_ttl ------------------------------------------------------------------------------- */
 
 static enum baton_status put_a_b_c(struct scripted_call *call)
 {

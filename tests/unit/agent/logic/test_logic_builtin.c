@@ -13,8 +13,7 @@ static void assert_stored(const struct rig *rig, const char *expected)
     free(dump);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 Test(logic_builtin, each_is_complete_and_of_version_1)
 {
@@ -62,8 +61,7 @@ Test(logic_builtin, those_without_config_refuse_every_key_by_name)
     }
 }
 
-/* ---- count --------------------------------------------------------------------------------------
- */
+/* ---- count ----------------------------------------------------------------------------------- */
 
 Test(logic_builtin, count_counts_each_key_by_itself)
 {
@@ -154,8 +152,7 @@ Test(logic_builtin, store_failures_reach_the_caller)
     }
 }
 
-/* ---- sum ----------------------------------------------------------------------------------------
- */
+/* ---- sum ------------------------------------------------------------------------------------- */
 
 Test(logic_builtin, sum_adds_up)
 {
@@ -245,8 +242,7 @@ Test(logic_builtin, sum_refuses_an_overflow_and_keeps_its_state)
     rig_finish(&rig);
 }
 
-/* ---- latest -------------------------------------------------------------------------------------
- */
+/* ---- latest ---------------------------------------------------------------------------------- */
 
 Test(logic_builtin, latest_keeps_the_last_value_and_a_tombstone_deletes)
 {

@@ -63,8 +63,7 @@ static void assert_refused(const struct folder *folder, enum err_code code, cons
     cr_assert_null(strstr(err.text, "/proc/"), "%s", err.text);
 }
 
-/* ---- it works -----------------------------------------------------------------------------------
- */
+/* ---- it works -------------------------------------------------------------------------------- */
 
 Test(logic_plugin, is_loaded_once_and_each_logic_is_an_instance_of_its_own)
 {
@@ -155,8 +154,7 @@ Test(logic_plugin, its_refusal_of_a_config_reaches_the_operator)
     folder_remove(&folder);
 }
 
-/* ---- files that are not to be trusted -----------------------------------------------------------
- */
+/* ---- files that are not to be trusted -------------------------------------------------------- */
 
 Test(logic_plugin, nothing_there)
 {
@@ -249,8 +247,7 @@ Test(logic_plugin, an_overwritten_file_is_not_mistaken_for_what_was_loaded)
     folder_remove(&folder);
 }
 
-/* ---- files that are no plugin -------------------------------------------------------------------
- */
+/* ---- files that are no plugin ---------------------------------------------------------------- */
 
 Test(logic_plugin, a_file_that_is_no_shared_object)
 {
