@@ -291,6 +291,10 @@ static void register_once(struct coordinator_link *link)
             pause_after(link, -1);
         return;
     }
+    if (outcome == COORDINATOR_SUPERSEDED) {
+        end_superseded(link);
+        return;
+    }
     if (outcome == COORDINATOR_IN_USE) {
         if (judge_in_use(link, &failure))
             return;

@@ -97,6 +97,8 @@ static struct httpd_response problem_response(const char *code, const char *deta
     char *body = codec_encode(&schema_problem_body, &problem, &bytes);
     struct httpd_response response =
         text_response(problem.status, "application/problem+json", body, bytes);
+    if (problem.status == 503)
+        httpd_response_header(&response, "Retry-After", "1");
     schema_free(&schema_problem_body, &problem);
     return response;
 }

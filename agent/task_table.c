@@ -36,7 +36,7 @@ struct task_table {
     bool stopping;
     bool dirty;                       /* what is wanted or what there is has changed */
     int64_t wake_ms;                  /* of the next retry */
-    struct document_version reported; /* of the report under way or sent last */
+    struct document_version reported; /* in the report that is under way or was sent last */
     struct {
         struct slot *items;
         size_t count, capacity;
@@ -44,7 +44,7 @@ struct task_table {
     struct { /* last reports of tasks that are gone */
         struct task_report *items;
         size_t count, capacity;
-        size_t collected; /* the first ones, which are in the report under way */
+        size_t sending; /* the first ones, which are in the report under way */
     } closed;
 };
 
@@ -338,14 +338,14 @@ static bool is_present(const struct task_table *table, const struct task_report 
     return false;
 }
 
-void task_table_collect(struct task_table *table, struct agent_report *report)
+void task_table_collect(const struct task_table *table, struct agent_report *report)
 {
     size_t count = 0;
-    report->version = table->reported = table->document.version;
+    report->version = table->document.version;
     report->tasks.items =
         mem_calloc(table->slots.count + table->closed.count + 1, sizeof(*report->tasks.items));
     for (size_t i = 0; i < table->slots.count; i++) {
-        struct slot *slot = &table->slots.items[i];
+        const struct slot *slot = &table->slots.items[i];
         if (slot->thread != NULL)
             table->ops->report(slot->thread, &report->tasks.items[count++]);
         else
@@ -358,18 +358,23 @@ void task_table_collect(struct task_table *table, struct agent_report *report)
                         &table->closed.items[i]);
     }
     report->tasks.count = count;
-    table->closed.collected = table->closed.count;
+}
+
+void task_table_sending(struct task_table *table)
+{
+    table->reported = table->document.version;
+    table->closed.sending = table->closed.count;
 }
 
 void task_table_delivered(struct task_table *table)
 {
-    size_t collected = table->closed.collected;
-    for (size_t i = 0; i < collected; i++)
+    size_t sent = table->closed.sending;
+    for (size_t i = 0; i < sent; i++)
         schema_free(&schema_task_report, &table->closed.items[i]);
-    table->closed.count -= collected;
-    memmove(table->closed.items, table->closed.items + collected,
+    table->closed.count -= sent;
+    memmove(table->closed.items, table->closed.items + sent,
             table->closed.count * sizeof(*table->closed.items));
-    table->closed.collected = 0;
+    table->closed.sending = 0;
 }
 
 static struct slot *find_running(struct task_table *table, const char *job, uint32_t processor)

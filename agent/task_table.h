@@ -62,10 +62,13 @@ struct task_table_counts task_table_count(const struct task_table *table);
 
 /* Deep copies of the reports of all tasks that are there, and after them of those that closed since
  * the last report that was delivered. */
-void task_table_collect(struct task_table *table, struct agent_report *report);
-/* The last collected report has reached the coordinator: what closed before it was told. */
+void task_table_collect(const struct task_table *table, struct agent_report *report);
+/* What was collected just now is on its way to the coordinator, and no other is ... */
+void task_table_sending(struct task_table *table);
+/* ... and has arrived: what closed before it is told. */
 void task_table_delivered(struct task_table *table);
 
+/* Of the answer to the report that was sent last. */
 void task_table_follow(struct task_table *table, const struct report_answer *answer);
 
 /* Logs which tasks have not ended, for a stop that waits no longer. */

@@ -326,6 +326,18 @@ Test(coordinator_link, a_superseded_agent_is_told_by_the_poll)
     cr_assert_eq(fake_count(fake, FAKE_POLL), 1);
 }
 
+Test(coordinator_link, an_agent_that_was_signed_off_is_told_when_it_registers_again)
+{
+    script(FAKE_REGISTER, 201, WELCOME);
+    script(FAKE_REGISTER, 409, PROBLEM("409", "superseded"));
+    script(FAKE_POLL, 404, PROBLEM("404", "agent_unknown"));
+    fake_listen(fake);
+    start();
+
+    expect(LINK_MESSAGE_WELCOME);
+    expect_ended(true, "took over");
+}
+
 Test(coordinator_link, a_superseded_agent_is_told_by_the_report)
 {
     script(FAKE_REGISTER, 201, WELCOME);
@@ -454,12 +466,12 @@ Test(coordinator_link, what_is_no_document_is_refused_and_asked_for_again)
 
     expect(LINK_MESSAGE_WELCOME);
     expect_version(3, 2);
-    cr_assert_eq(counts().poll_failures, count);
-    cr_assert(counts().up);
-    cr_assert_eq(fake_count(fake, FAKE_REGISTER), 1);
     /* After a failure it does not wait: it wants to know at once that things are well again. */
     cr_assert_not_null(strstr(fake_line(fake, FAKE_POLL, count + 1), "&after=0.0&wait=0s"));
     cr_assert_not_null(strstr(fake_line(fake, FAKE_POLL, count + 2), "&after=3.2&wait=25s"));
+    cr_assert_eq(counts().poll_failures, count);
+    cr_assert(counts().up);
+    cr_assert_eq(fake_count(fake, FAKE_REGISTER), 1);
 }
 
 Test(coordinator_link, an_older_document_is_ignored)

@@ -8,92 +8,10 @@
 #include "api/schema.h"
 #include "common/logger.h"
 #include "common/mem.h"
+#include "tests/unit/agent/fake_tasks.h"
 
 #define OLD "00000000-0000-4000-8000-000000000001"
 #define NEW "00000000-0000-4000-8000-000000000002"
-
-/* A stand-in for agent/task_thread.c without threads: it does what the test says. */
-struct task_thread {
-    char job[64], incarnation[64];
-    uint32_t processor;
-    uint64_t epoch;
-    bool stopped, ended;
-    enum task_state state;
-    int desires, follows;
-};
-
-#define THREADS_MAX 64
-static struct task_thread threads[THREADS_MAX];
-static size_t thread_count, joined;
-static bool refuse_starts;
-
-static enum err_code fake_start(const struct task_thread_context *context,
-                                const struct document_job *job, const struct document_task *task,
-                                struct task_thread **ret_thread, struct err *reterr)
-{
-    (void)context;
-    if (refuse_starts)
-        return err_set(reterr, ERR_IO, "no more threads");
-    for (size_t i = 0; i < thread_count; i++) {
-        /* The state directory is locked by whoever has not ended. */
-        if (threads[i].processor == task->processor && strcmp(threads[i].job, job->name) == 0)
-            cr_assert(threads[i].ended, "two threads for %s/%u", job->name, task->processor);
-    }
-    cr_assert_lt(thread_count, THREADS_MAX);
-    struct task_thread *thread = &threads[thread_count++];
-    *thread = (struct task_thread){
-        .processor = task->processor, .epoch = task->epoch, .state = TASK_STATE_ACTIVE};
-    snprintf(thread->job, sizeof(thread->job), "%s", job->name);
-    snprintf(thread->incarnation, sizeof(thread->incarnation), "%s", job->incarnation);
-    *ret_thread = thread;
-    return ERR_NONE;
-}
-
-static void fake_desire(struct task_thread *thread, const struct document_job *job,
-                        const struct document_task *task)
-{
-    cr_assert_str_eq(thread->job, job->name);
-    thread->epoch = task->epoch;
-    thread->desires++;
-}
-
-static void fake_follow(struct task_thread *thread, const struct input_offset *committed,
-                        size_t count)
-{
-    (void)committed;
-    cr_assert_eq(count, 1);
-    thread->follows++;
-}
-
-static void fake_stop(struct task_thread *thread)
-{
-    cr_assert_not(thread->stopped);
-    thread->stopped = true;
-}
-
-static bool fake_ended(const struct task_thread *thread)
-{
-    return thread->ended;
-}
-
-static void fake_join(struct task_thread *thread)
-{
-    cr_assert(thread->ended);
-    joined++;
-}
-
-static void fake_report(struct task_thread *thread, struct task_report *ret_report)
-{
-    schema_default(&schema_task_report, ret_report);
-    ret_report->job = mem_strdup(thread->job);
-    ret_report->job_incarnation = mem_strdup(thread->incarnation);
-    ret_report->processor = thread->processor;
-    ret_report->epoch = thread->epoch;
-    ret_report->state = thread->state;
-}
-
-static const struct task_ops ops = {fake_start, fake_desire, fake_follow, fake_stop,
-                                    fake_ended, fake_join,   fake_report};
 
 static struct task_table *table;
 static const struct task_thread_context context;
@@ -101,19 +19,18 @@ static const struct task_thread_context context;
 static void setup(void)
 {
     log_set_level(LOG_LEVEL_ERROR);
-    thread_count = joined = 0;
-    refuse_starts = false;
-    table = task_table_create(&ops, &context);
+    fake_tasks_reset();
+    table = task_table_create(&fake_task_ops, &context);
 }
 
 static void teardown(void)
 {
     task_table_stop(table, 0);
-    for (size_t i = 0; i < thread_count; i++)
-        threads[i].ended = true;
+    for (size_t i = 0; i < fake_task_count; i++)
+        fake_tasks[i].ended = true;
     task_table_step(table, 0);
     cr_assert_eq(task_table_count(table).running, 0);
-    cr_assert_eq(joined, thread_count);
+    cr_assert_eq(fake_tasks_joined, fake_task_count);
     task_table_destroy(table);
 }
 
@@ -142,6 +59,7 @@ static struct agent_report collect(void)
 {
     struct agent_report report = {0};
     task_table_collect(table, &report);
+    task_table_sending(table);
     return report;
 }
 
@@ -149,7 +67,7 @@ static struct agent_report collect(void)
 static void expect_states(const char *states)
 {
     struct agent_report report = collect();
-    char found[THREADS_MAX + 1] = "";
+    char found[FAKE_TASKS_MAX + 1] = "";
     for (size_t i = 0; i < report.tasks.count; i++)
         found[i] = (char)('0' + report.tasks.items[i].state);
     cr_assert_str_eq(found, states);
@@ -164,7 +82,7 @@ static void expect_states(const char *states)
 Test(task_table, starts_what_is_wanted_and_reports_it)
 {
     want(17, NEW, 2, 7, 0);
-    cr_assert_eq(thread_count, 2);
+    cr_assert_eq(fake_task_count, 2);
     cr_assert_eq(task_table_version(table).decision, 17);
 
     struct agent_report report = collect();
@@ -176,35 +94,35 @@ Test(task_table, starts_what_is_wanted_and_reports_it)
 
     /* The same again changes nothing. */
     want(18, NEW, 2, 7, 0);
-    cr_assert_eq(thread_count, 2);
-    cr_assert_eq(threads[0].desires + threads[1].desires, 0);
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_eq(fake_tasks[0].desires + fake_tasks[1].desires, 0);
 }
 
 Test(task_table, tells_a_task_what_is_new)
 {
     want(17, NEW, 2, 7, 0);
     want(18, NEW, 2, 8, 0);
-    cr_assert_eq(thread_count, 2);
-    cr_assert_eq(threads[0].epoch, 8);
-    cr_assert_eq(threads[1].desires, 1);
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_eq(fake_tasks[0].epoch, 8);
+    cr_assert_eq(fake_tasks[1].desires, 1);
     want(19, NEW, 2, 8, 0);
-    cr_assert_eq(threads[1].desires, 1);
+    cr_assert_eq(fake_tasks[1].desires, 1);
 }
 
 Test(task_table, a_dropped_task_closes_and_is_told_of_until_that_is_delivered)
 {
     want(17, NEW, 2, 7, 0);
     want(18, NEW, 1, 7, 0);
-    cr_assert(threads[1].stopped);
+    cr_assert(fake_tasks[1].stopped);
     cr_assert_eq(task_table_count(table).stopping, 1);
     task_table_step(table, 0);
-    cr_assert_eq(joined, 0);
+    cr_assert_eq(fake_tasks_joined, 0);
     expect_states(ACTIVE_STATE ACTIVE_STATE);
 
-    threads[1].state = TASK_STATE_CLOSED;
-    threads[1].ended = true;
+    fake_tasks[1].state = TASK_STATE_CLOSED;
+    fake_tasks[1].ended = true;
     task_table_step(table, 0);
-    cr_assert_eq(joined, 1);
+    cr_assert_eq(fake_tasks_joined, 1);
     cr_assert_eq(task_table_count(table).running, 1);
     /* Goal: a report that did not arrive does not lose it, one that did ends it. */
     expect_states(ACTIVE_STATE CLOSED_STATE);
@@ -218,8 +136,8 @@ Test(task_table, what_closed_after_the_report_is_in_the_next)
     want(17, NEW, 1, 7, 0);
     expect_states(ACTIVE_STATE);
     want(18, NEW, 0, 0, 0);
-    threads[0].state = TASK_STATE_CLOSED;
-    threads[0].ended = true;
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
     task_table_delivered(table);
     expect_states(CLOSED_STATE);
@@ -232,12 +150,12 @@ Test(task_table, a_task_wanted_again_while_it_closes_starts_after_it)
     want(17, NEW, 1, 7, 0);
     want(18, NEW, 0, 0, 0);
     want(19, NEW, 1, 8, 0);
-    cr_assert_eq(thread_count, 1);
-    threads[0].state = TASK_STATE_CLOSED;
-    threads[0].ended = true;
+    cr_assert_eq(fake_task_count, 1);
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
-    cr_assert_eq(thread_count, 2);
-    cr_assert_eq(threads[1].epoch, 8);
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_eq(fake_tasks[1].epoch, 8);
     expect_states(ACTIVE_STATE);
 }
 
@@ -245,8 +163,8 @@ Test(task_table, a_closed_task_that_runs_again_is_reported_once)
 {
     want(17, NEW, 1, 7, 0);
     want(18, NEW, 0, 0, 0);
-    threads[0].state = TASK_STATE_CLOSED;
-    threads[0].ended = true;
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
     want(19, NEW, 1, 8, 0);
     expect_states(ACTIVE_STATE);
@@ -256,21 +174,21 @@ Test(task_table, a_new_incarnation_waits_for_the_old_one)
 {
     want(17, OLD, 1, 7, 0);
     want(18, NEW, 1, 8, 0);
-    cr_assert(threads[0].stopped);
-    cr_assert_eq(thread_count, 1);
-    threads[0].state = TASK_STATE_CLOSED;
-    threads[0].ended = true;
+    cr_assert(fake_tasks[0].stopped);
+    cr_assert_eq(fake_task_count, 1);
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
-    cr_assert_eq(thread_count, 2);
-    cr_assert_str_eq(threads[1].incarnation, NEW);
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_str_eq(fake_tasks[1].incarnation, NEW);
     expect_states(ACTIVE_STATE CLOSED_STATE);
 }
 
 Test(task_table, a_task_that_can_not_be_started_is_reported_and_tried_again)
 {
     want(17, NEW, 1, 7, 0);
-    threads[0].state = TASK_STATE_CLOSED;
-    refuse_starts = true;
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks_refuse = true;
     want(18, NEW, 2, 7, 1000);
 
     struct agent_report report = collect();
@@ -290,11 +208,11 @@ Test(task_table, a_task_that_can_not_be_started_is_reported_and_tried_again)
     task_table_step(table, first_ms);
     cr_assert_geq(task_table_wake_ms(table) - first_ms, 500);
 
-    refuse_starts = false;
+    fake_tasks_refuse = false;
     task_table_step(table, first_ms + 1);
-    cr_assert_eq(thread_count, 1);
+    cr_assert_eq(fake_task_count, 1);
     task_table_step(table, task_table_wake_ms(table));
-    cr_assert_eq(thread_count, 2);
+    cr_assert_eq(fake_task_count, 2);
     cr_assert_eq(task_table_wake_ms(table), INT64_MAX);
     expect_states("7" ACTIVE_STATE);
 }
@@ -302,28 +220,28 @@ Test(task_table, a_task_that_can_not_be_started_is_reported_and_tried_again)
 Test(task_table, a_thread_that_ended_by_itself_is_started_again_later)
 {
     want(17, NEW, 1, 7, 0);
-    threads[0].state = TASK_STATE_FAILED;
-    threads[0].ended = true;
+    fake_tasks[0].state = TASK_STATE_FAILED;
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
     expect_states(FAILED_STATE);
-    cr_assert_eq(thread_count, 1);
+    cr_assert_eq(fake_task_count, 1);
     task_table_step(table, task_table_wake_ms(table));
-    cr_assert_eq(thread_count, 2);
+    cr_assert_eq(fake_task_count, 2);
 }
 
 Test(task_table, a_fenced_task_is_started_for_a_higher_epoch_only)
 {
     want(17, NEW, 1, 7, 0);
-    threads[0].state = TASK_STATE_FENCED;
-    threads[0].ended = true;
+    fake_tasks[0].state = TASK_STATE_FENCED;
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
     expect_states(FENCED_STATE);
     cr_assert_eq(task_table_wake_ms(table), INT64_MAX);
     task_table_step(table, 1000000);
     want(18, NEW, 1, 7, 1000000);
-    cr_assert_eq(thread_count, 1);
+    cr_assert_eq(fake_task_count, 1);
     want(19, NEW, 1, 8, 1000000);
-    cr_assert_eq(thread_count, 2);
+    cr_assert_eq(fake_task_count, 2);
     expect_states(ACTIVE_STATE);
 }
 
@@ -331,14 +249,14 @@ Test(task_table, a_stop_ignores_later_documents)
 {
     want(17, NEW, 2, 7, 0);
     task_table_stop(table, 0);
-    cr_assert(threads[0].stopped);
-    cr_assert(threads[1].stopped);
+    cr_assert(fake_tasks[0].stopped);
+    cr_assert(fake_tasks[1].stopped);
     want(18, NEW, 4, 8, 0);
-    cr_assert_eq(thread_count, 2);
-    threads[0].ended = true;
+    cr_assert_eq(fake_task_count, 2);
+    fake_tasks[0].ended = true;
     task_table_step(table, 0);
     cr_assert_eq(task_table_count(table).running, 1);
-    cr_assert_eq(thread_count, 2);
+    cr_assert_eq(fake_task_count, 2);
 }
 
 Test(task_table, passes_on_what_learners_follow)
@@ -352,23 +270,23 @@ Test(task_table, passes_on_what_learners_follow)
     struct agent_report report = collect();
     schema_free(&schema_agent_report, &report);
     task_table_follow(table, &answer);
-    cr_assert_eq(threads[0].follows, 0);
-    cr_assert_eq(threads[1].follows, 1);
+    cr_assert_eq(fake_tasks[0].follows, 0);
+    cr_assert_eq(fake_tasks[1].follows, 1);
 
     /* An answer to a report from before the present document may be about another job. */
     want(18, OLD, 2, 8, 0);
     task_table_follow(table, &answer);
-    cr_assert_eq(threads[1].follows, 1);
+    cr_assert_eq(fake_tasks[1].follows, 1);
 }
 
 Test(task_table, tasks_that_come_and_go)
 {
     for (uint64_t round = 1; round <= 10; round++) {
         want(round, NEW, (uint32_t)(round * 7 % 12), round, 0);
-        for (size_t i = 0; i < thread_count; i++) {
-            if (threads[i].stopped && !threads[i].ended) {
-                threads[i].state = TASK_STATE_CLOSED;
-                threads[i].ended = true;
+        for (size_t i = 0; i < fake_task_count; i++) {
+            if (fake_tasks[i].stopped && !fake_tasks[i].ended) {
+                fake_tasks[i].state = TASK_STATE_CLOSED;
+                fake_tasks[i].ended = true;
             }
         }
         task_table_step(table, 0);
@@ -377,5 +295,5 @@ Test(task_table, tasks_that_come_and_go)
         cr_assert_eq(counts.wanted, counts.running);
         cr_assert_eq(counts.down, 0);
     }
-    cr_assert_gt(joined, 10);
+    cr_assert_gt(fake_tasks_joined, 10);
 }
