@@ -31,6 +31,7 @@ struct logic {
     bool keep_outputs; /* false while replaying */
     bool iterating;
     bool emitted_nowhere; /* the job has no output: the call fails, also in replays */
+    bool state_missed;    /* the job is stateless: a call that touches state fails */
     struct err
         failed; /* the store's first failure: the call fails with it, whatever the logic returns */
 
@@ -63,6 +64,18 @@ static enum baton_status check_use(const struct logic *logic)
     if (logic->failed.code != ERR_NONE)
         return BATON_PROCESSOR_IO;
     return BATON_PROCESSOR_OK;
+}
+
+/* As check_use, for what touches the state: a job that is declared stateless has none. */
+static enum baton_status check_state(struct logic *logic)
+{
+    enum baton_status status = check_use(logic);
+
+    if (status == BATON_PROCESSOR_OK && logic->store == NULL) {
+        logic->state_missed = true;
+        return BATON_PROCESSOR_ERROR;
+    }
+    return status;
 }
 
 /* Null is all there is of it: a length without data is a mistake of the caller that must not become
@@ -134,7 +147,7 @@ static enum baton_status operation_get(struct baton_context *context, struct bat
                                        struct baton_bytes *ret_value)
 {
     struct logic *logic = logic_of(context);
-    enum baton_status status = check_use(logic);
+    enum baton_status status = check_state(logic);
     struct baton_bytes value;
 
     if (status == BATON_PROCESSOR_OK)
@@ -153,7 +166,7 @@ static enum baton_status operation_put(struct baton_context *context, struct bat
                                        struct baton_bytes value)
 {
     struct logic *logic = logic_of(context);
-    enum baton_status status = check_use(logic);
+    enum baton_status status = check_state(logic);
 
     if (status == BATON_PROCESSOR_OK)
         status = check_subkey(subkey);
@@ -170,7 +183,7 @@ static enum baton_status operation_put(struct baton_context *context, struct bat
 static enum baton_status operation_del(struct baton_context *context, struct baton_bytes subkey)
 {
     struct logic *logic = logic_of(context);
-    enum baton_status status = check_use(logic);
+    enum baton_status status = check_state(logic);
 
     if (status == BATON_PROCESSOR_OK)
         status = check_subkey(subkey);
@@ -231,7 +244,7 @@ static enum baton_status operation_iterate(struct baton_context *context,
                                            void *arg)
 {
     struct logic *logic = logic_of(context);
-    enum baton_status status = check_use(logic);
+    enum baton_status status = check_state(logic);
     struct merge merge = {.visit = visit, .arg = arg, .status = BATON_PROCESSOR_OK};
     enum err_code code;
 
@@ -373,6 +386,7 @@ static void begin_call(struct logic *logic, struct store *store, struct logic_pl
     logic->alive_from_ms = alive_from(place);
     logic->keep_outputs = sink != NULL;
     logic->emitted_nowhere = false;
+    logic->state_missed = false;
     logic->failed.code = ERR_NONE;
 }
 
@@ -424,6 +438,10 @@ static enum err_code judge(const struct logic *logic, enum baton_status status, 
             *reterr = logic->failed;
         return logic->failed.code;
     }
+    if (logic->state_missed)
+        return err_set(reterr, ERR_LOGIC,
+                       "%s: uses state, but the job has none (spec field \"stateful\")",
+                       logic->processor->name);
     if (logic->emitted_nowhere)
         return err_set(reterr, ERR_LOGIC,
                        "%s: emits, but the job has no output topic (spec field \"output\")",

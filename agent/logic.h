@@ -63,7 +63,7 @@ struct logic_place {
 };
 
 /*
- * Applies one record to `store` and, when `sink` is not NULL, hands its outputs on in order.
+ * Applies one record to `store` (NULL: a stateless job, whose logic must not touch state) and, when `sink` is not NULL, hands its outputs on in order.
  * ERR_LOGIC: the logic refused the record (or it has no key), nothing was changed; the same in
  * every replay. ERR_IO, ERR_CORRUPT: the store could not be read, whatever the logic made of it:
  * stop the task. Nothing was changed.

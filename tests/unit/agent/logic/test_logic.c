@@ -475,3 +475,39 @@ Test(logic, destroying_nothing_is_fine)
     logic_destroy(NULL);
     cr_assert_eq(scripted_destroyed, 0);
 }
+
+/* ---- no state -------------------------------------------------------------------------------- */
+
+static enum baton_status touch_state_and_hide_it(struct scripted_call *call)
+{
+    struct baton_bytes value = {.data = NULL}, subkey = {.data = NULL};
+    struct baton_context *context = call->context;
+
+    cr_assert_eq(call->operations->get(context, subkey, &value), BATON_PROCESSOR_ERROR);
+    cr_assert_eq(call->operations->put(context, subkey, (struct baton_bytes){"v", 1}),
+                 BATON_PROCESSOR_ERROR);
+    cr_assert_eq(call->operations->del(context, subkey), BATON_PROCESSOR_ERROR);
+    return BATON_PROCESSOR_OK;
+}
+
+static enum baton_status emit_only(struct scripted_call *call)
+{
+    scripted_emit(call, "k", "passed on");
+    return BATON_PROCESSOR_OK;
+}
+
+Test(logic, a_stateless_job_has_no_state_to_touch)
+{
+    struct rig rig;
+    struct store *store;
+
+    scripted_start(&rig, true);
+    store = rig.store;
+    rig.store = NULL;
+    cr_assert_str_eq(scripted_run(&rig, emit_only), "k=passed on;");
+    cr_assert_str_eq(scripted_run(&rig, touch_state_and_hide_it),
+                     "error: scripted: uses state, but the job has none (spec field \"stateful\")");
+    cr_assert_eq(rig.err.code, ERR_LOGIC);
+    rig.store = store;
+    rig_finish(&rig);
+}
