@@ -60,17 +60,17 @@ PROJECT_LDFLAGS := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--as-needed \
                    $(filter -fsanitize=% --coverage,$(FLAGS_VARIANT))
 
 # pkg-config is asked once and only when something is compiled or linked.
-ask = $(eval $(1) := $$(shell $(PKG_CONFIG) $(2)))$($(1))
+ask = $(if $(filter undefined,$(origin ASKED_$(1))),$(eval ASKED_$(1) := $$(shell $(PKG_CONFIG) $(2))))$(ASKED_$(1))
 PACKAGES_COMMON := libmicrohttpd
 PACKAGES_COORDINATOR := rdkafka libmicrohttpd jansson sqlite3
 PACKAGES_AGENT := rdkafka libmicrohttpd jansson libcurl lmdb libxxhash zlib
 PACKAGES_ALL := $(sort $(PACKAGES_COORDINATOR) $(PACKAGES_AGENT))
-EXTERNAL_CFLAGS = $(call ask,EXTERNAL_CFLAGS,--cflags $(PACKAGES_ALL))
-LIBS_COORDINATOR = $(call ask,LIBS_COORDINATOR,--libs $(PACKAGES_COORDINATOR)) -lm
-LIBS_AGENT = $(call ask,LIBS_AGENT,--libs $(PACKAGES_AGENT)) -lm -ldl
-LIBS_COMMON = $(call ask,LIBS_COMMON,--libs $(PACKAGES_COMMON)) -lm
-LIBS_API = $(call ask,LIBS_API,--libs jansson) -lm
-LIBS_CRITERION = $(call ask,LIBS_CRITERION,--libs criterion)
+EXTERNAL_CFLAGS = $(call ask,CFLAGS,--cflags $(PACKAGES_ALL))
+LIBS_COORDINATOR = $(call ask,COORDINATOR,--libs $(PACKAGES_COORDINATOR)) -lm
+LIBS_AGENT = $(call ask,AGENT,--libs $(PACKAGES_AGENT)) -lm -ldl
+LIBS_COMMON = $(call ask,COMMON,--libs $(PACKAGES_COMMON)) -lm
+LIBS_API = $(call ask,API,--libs jansson) -lm
+LIBS_CRITERION = $(call ask,CRITERION,--libs criterion)
 
 COMPILE = $(CC) $(PROJECT_CPPFLAGS) $(CPPFLAGS) $(PROJECT_CFLAGS) $(EXTERNAL_CFLAGS) $(CFLAGS) -MMD -MP
 LINK = $(CC) $(PROJECT_LDFLAGS) $(LDFLAGS)
@@ -204,6 +204,8 @@ UNIT_LINK_agent/logic := $(OBJ_AGENT_LOGIC) $(call archive,api common)
 UNIT_LIBS_common = $(LIBS_COMMON)
 UNIT_LIBS_api = $(LIBS_API)
 UNIT_LIBS_coordinator = $(LIBS_COORDINATOR)
+UNIT_LIBS_coordinator/core = -lm
+UNIT_LIBS_agent/core = -lm
 UNIT_LIBS_agent = $(LIBS_AGENT)
 UNIT_LIBS_agent/logic = $(LIBS_API) -ldl
 
@@ -256,7 +258,8 @@ test: ## set up, then everything: build, lint, check, asan, system
 
 check: ## unit tests and the simulator (no broker)
 	@scripts/setup.sh build
-	@status=0; $(MAKE) -k VARIANT=hooks test-binaries || status=1; $(MAKE) VARIANT=hooks run-unit || status=1; $(MAKE) VARIANT=hooks run-sim || status=1; exit $$status
+	@status=0; $(MAKE) -k VARIANT=hooks test-binaries || status=1; \
+	    $(MAKE) VARIANT=hooks run-unit || status=1; $(MAKE) VARIANT=hooks run-sim || status=1; exit $$status
 
 hooks: ## build the daemons with test hooks, as the system tests use them
 	@$(MAKE) VARIANT=hooks daemons
@@ -309,10 +312,10 @@ tidy: ## clang-tidy over all C files
 
 cover: ## line coverage of the unit tests, in build/cover/index.html
 	@scripts/setup.sh build cover
-	@$(MAKE) VARIANT=cover test-binaries
-	@$(MAKE) VARIANT=cover SUITE=cover run-unit run-sim
-	@gcovr --root . --exclude tests/ --object-directory $(BUILD)/obj/cover --html-details $(BUILD)/cover/index.html \
-	    --print-summary
+	@find $(BUILD)/obj/cover -name '*.gcda' -delete 2>/dev/null || true
+	@status=0; $(MAKE) -k VARIANT=cover test-binaries || status=1; $(MAKE) -k VARIANT=cover SUITE=cover run-unit run-sim || status=1; \
+	    gcovr --root . --exclude tests/ --object-directory $(BUILD)/obj/cover --print-summary \
+	    --html-details $(BUILD)/cover/index.html $(BUILD)/obj/cover || status=1; exit $$status
 
 kafka-up: ## start a one-node Kafka on loopback and print its address
 	@scripts/setup.sh kafka
