@@ -47,7 +47,7 @@ FLAGS_hooks   := -O2 $(HARDENING) -DBATON_TEST_HOOKS
 FLAGS_asan    := $(SANITIZE_COMMON) -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -DBATON_TEST_HOOKS
 FLAGS_tsan    := $(SANITIZE_COMMON) -fsanitize=thread -DBATON_TEST_HOOKS
-FLAGS_cover   := -O0 --coverage -DBATON_TEST_HOOKS
+FLAGS_cover   := -O0 --coverage -fprofile-update=atomic -DBATON_TEST_HOOKS
 FLAGS_VARIANT := $(FLAGS_$(VARIANT))
 ifeq ($(strip $(FLAGS_VARIANT)),)
 $(error unknown VARIANT '$(VARIANT)': use default, hooks, asan, tsan or cover)
