@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/processor.h"
@@ -239,10 +240,26 @@ static void take_success(struct store *store)
     store->file_bytes = store->flusher.outcome.file_bytes;
 }
 
+/* LMDB calls a write that was cut short an I/O error, and the usual cause is a full disk. */
+static void add_free_space(struct store *store, struct err *error)
+{
+    const struct err before = *error;
+    struct statvfs status;
+
+    if (error->code != ERR_IO || statvfs(store->directory, &status) != 0)
+        return;
+    (void)err_set(error, ERR_IO, "%s (%" PRIu64 " bytes are free there)", before.text,
+                  (uint64_t)status.f_bavail * status.f_frsize);
+    error->retriable = before.retriable;
+    error->fatal = before.fatal;
+    error->detail = before.detail;
+}
+
 static void take_failure(struct store *store, const struct err *error)
 {
     store->flush_failed = true;
     store->flush_error = *error;
+    add_free_space(store, &store->flush_error);
     (void)err_prefix(&store->flush_error, "checkpoint of %s", store->directory);
     if (store->flush_error.fatal)
         store->broken = true;
