@@ -85,9 +85,9 @@ static enum err_code report_faults(const struct codec_faults *faults, struct err
                    faults->count - 1);
 }
 
-static enum err_code read_json(const struct schema_type *type, const json_t *json,
-                               bool integers_as_reals, void *ret_value,
-                               struct codec_faults *reterr_faults, struct err *reterr)
+static enum err_code read_json(const struct schema_type *type, json_t *json, bool integers_as_reals,
+                               void *ret_value, struct codec_faults *reterr_faults,
+                               struct err *reterr)
 {
     struct codec_faults faults = {0};
     void *value = mem_calloc(1, type->bytes);

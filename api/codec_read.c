@@ -50,7 +50,7 @@ static void fault(struct reader *reader, const char *detail)
     codec_faults_add(reader->faults, strbuf_text(&reader->pointer), "%s", detail);
 }
 
-static void fault_value(struct reader *reader, const struct schema_field *field, const json_t *json)
+static void fault_value(struct reader *reader, const struct schema_field *field, json_t *json)
 {
     if (codec_faults_full(reader->faults))
         return;
@@ -98,7 +98,7 @@ static void fault_unknown(struct reader *reader, const struct schema_type *type,
     } while (0)
 
 /* The valid text of a string value, or NULL. */
-static const char *string_of(const json_t *json)
+static const char *string_of(json_t *json)
 {
     return json_string_value(json); /* no NUL inside: the parser refuses it */
 }
@@ -121,7 +121,7 @@ static bool text_allowed(const struct schema_field *field, const char *text)
     }
 }
 
-static bool read_text(const struct schema_field *field, const json_t *json, void *value)
+static bool read_text(const struct schema_field *field, json_t *json, void *value)
 {
     const char *text = string_of(json);
     if (text == NULL || !text_allowed(field, text))
@@ -130,22 +130,21 @@ static bool read_text(const struct schema_field *field, const json_t *json, void
     return true;
 }
 
-static size_t depth_of(const json_t *json)
+static size_t depth_of(json_t *json)
 {
-    json_t *object = (json_t *)(uintptr_t)json; /* iterating needs it so; nothing is changed */
     size_t deepest = 0;
     for (size_t i = 0; i < json_array_size(json); i++) {
         size_t depth = depth_of(json_array_get(json, i));
         deepest = depth > deepest ? depth : deepest;
     }
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
+    for (void *at = json_object_iter(json); at != NULL; at = json_object_iter_next(json, at)) {
         size_t depth = depth_of(json_object_iter_value(at));
         deepest = depth > deepest ? depth : deepest;
     }
     return json_is_object(json) || json_is_array(json) ? deepest + 1 : 0;
 }
 
-static bool read_config(const struct schema_field *field, const json_t *json, void *value)
+static bool read_config(const struct schema_field *field, json_t *json, void *value)
 {
     if (!json_is_object(json) || depth_of(json) > SCHEMA_JSON_DEPTH_MAX)
         return false;
@@ -159,7 +158,7 @@ static bool read_config(const struct schema_field *field, const json_t *json, vo
     return true;
 }
 
-static bool integer_of(const struct reader *reader, const json_t *json, int64_t *ret_number)
+static bool integer_of(const struct reader *reader, json_t *json, int64_t *ret_number)
 {
     if (json_is_integer(json)) {
         *ret_number = json_integer_value(json);
@@ -175,7 +174,7 @@ static bool integer_of(const struct reader *reader, const json_t *json, int64_t 
 }
 
 static bool read_integer(const struct reader *reader, const struct schema_field *field,
-                         const json_t *json, void *value)
+                         json_t *json, void *value)
 {
     int64_t number;
     if (!integer_of(reader, json, &number) || number < field->min || number > field->max)
@@ -189,7 +188,7 @@ static bool read_integer(const struct reader *reader, const struct schema_field 
     return true;
 }
 
-static bool read_double(const struct schema_field *field, const json_t *json, void *value)
+static bool read_double(const struct schema_field *field, json_t *json, void *value)
 {
     if (!json_is_number(json))
         return false;
@@ -200,7 +199,7 @@ static bool read_double(const struct schema_field *field, const json_t *json, vo
     return true;
 }
 
-static bool read_time(const struct schema_field *field, const json_t *json, void *value)
+static bool read_time(const struct schema_field *field, json_t *json, void *value)
 {
     const char *text = string_of(json);
     int64_t at;
@@ -210,7 +209,7 @@ static bool read_time(const struct schema_field *field, const json_t *json, void
     return true;
 }
 
-static bool read_duration(const struct schema_field *field, const json_t *json, void *value)
+static bool read_duration(const struct schema_field *field, json_t *json, void *value)
 {
     const char *text = string_of(json);
     int64_t ms;
@@ -220,7 +219,7 @@ static bool read_duration(const struct schema_field *field, const json_t *json, 
     return true;
 }
 
-static bool read_enum(const struct schema_field *field, const json_t *json, void *value)
+static bool read_enum(const struct schema_field *field, json_t *json, void *value)
 {
     const char *text = string_of(json);
     int number;
@@ -230,7 +229,7 @@ static bool read_enum(const struct schema_field *field, const json_t *json, void
     return true;
 }
 
-static bool read_version(const struct schema_field *field, const json_t *json, void *value)
+static bool read_version(const struct schema_field *field, json_t *json, void *value)
 {
     const char *text = string_of(json);
     struct document_version version;
@@ -240,7 +239,7 @@ static bool read_version(const struct schema_field *field, const json_t *json, v
     return true;
 }
 
-static bool read_bool(const struct schema_field *field, const json_t *json, void *value)
+static bool read_bool(const struct schema_field *field, json_t *json, void *value)
 {
     if (!json_is_boolean(json))
         return false;
@@ -248,8 +247,8 @@ static bool read_bool(const struct schema_field *field, const json_t *json, void
     return true;
 }
 
-static bool read_scalar(const struct reader *reader, const struct schema_field *field,
-                        const json_t *json, void *value)
+static bool read_scalar(const struct reader *reader, const struct schema_field *field, json_t *json,
+                        void *value)
 {
     switch (field->kind) {
     case SCHEMA_STRING:
@@ -287,12 +286,12 @@ static bool read_scalar(const struct reader *reader, const struct schema_field *
 
 /* ---- objects and lists */
 
-static void read_object(struct reader *reader, const struct schema_type *type, const json_t *json,
+static void read_object(struct reader *reader, const struct schema_type *type, json_t *json,
                         void *value);
-static void read_value(struct reader *reader, const struct schema_field *field, const json_t *json,
+static void read_value(struct reader *reader, const struct schema_field *field, json_t *json,
                        void *value);
 
-static void read_list(struct reader *reader, const struct schema_field *field, const json_t *json,
+static void read_list(struct reader *reader, const struct schema_field *field, json_t *json,
                       void *value)
 {
     size_t count = json_array_size(json);
@@ -319,7 +318,7 @@ static void read_list(struct reader *reader, const struct schema_field *field, c
     }
 }
 
-static void read_value(struct reader *reader, const struct schema_field *field, const json_t *json,
+static void read_value(struct reader *reader, const struct schema_field *field, json_t *json,
                        void *value)
 {
     if (field->kind == SCHEMA_OBJECT)
@@ -332,11 +331,9 @@ static void read_value(struct reader *reader, const struct schema_field *field, 
         fault_value(reader, field, json);
 }
 
-static void report_unknown(struct reader *reader, const struct schema_type *type,
-                           const json_t *json)
+static void report_unknown(struct reader *reader, const struct schema_type *type, json_t *json)
 {
-    json_t *object = (json_t *)(uintptr_t)json; /* iterating needs it so; nothing is changed */
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
+    for (void *at = json_object_iter(json); at != NULL; at = json_object_iter_next(json, at)) {
         const char *name = json_object_iter_key(at);
         bool known = false;
         for (size_t i = 0; i < type->field_count && !known; i++)
@@ -346,7 +343,7 @@ static void report_unknown(struct reader *reader, const struct schema_type *type
     }
 }
 
-static void read_object(struct reader *reader, const struct schema_type *type, const json_t *json,
+static void read_object(struct reader *reader, const struct schema_type *type, json_t *json,
                         void *value)
 {
     if (!json_is_object(json)) {
@@ -358,7 +355,7 @@ static void read_object(struct reader *reader, const struct schema_type *type, c
     size_t pointer_bytes = reader->pointer.bytes;
     for (size_t i = 0; i < type->field_count; i++) {
         const struct schema_field *field = &type->fields[i];
-        const json_t *member = json_object_get(json, field->name);
+        json_t *member = json_object_get(json, field->name);
         if (member == NULL) {
             if (field->required)
                 fault_missing(reader, field);
@@ -375,8 +372,8 @@ static void read_object(struct reader *reader, const struct schema_type *type, c
         report_unknown(reader, type, json);
 }
 
-void codec_read(const struct schema_type *type, const json_t *json, bool integers_as_reals,
-                void *value, struct codec_faults *faults)
+void codec_read(const struct schema_type *type, json_t *json, bool integers_as_reals, void *value,
+                struct codec_faults *faults)
 {
     struct reader reader = {.faults = faults, .integers_as_reals = integers_as_reals};
     read_object(&reader, type, json, value);

@@ -12,7 +12,7 @@
  * what is wrong to `faults`. `integers_as_reals`: the text was parsed with JSON_DECODE_INT_AS_REAL,
  * only to find the place of a number that is too large; the value is of no use then.
  */
-void codec_read(const struct schema_type *type, const json_t *json, bool integers_as_reals,
-                void *value, struct codec_faults *faults);
+void codec_read(const struct schema_type *type, json_t *json, bool integers_as_reals, void *value,
+                struct codec_faults *faults);
 
 #endif

@@ -124,7 +124,7 @@ void codec_say_allowed(const struct schema_field *field, struct strbuf *out)
 
 #define QUOTE_BYTES_MAX 40
 
-static void say_string(const json_t *json, struct strbuf *out)
+static void say_string(json_t *json, struct strbuf *out)
 {
     char text[QUOTE_BYTES_MAX + 1];
     size_t bytes = json_string_length(json);
@@ -137,7 +137,7 @@ static void say_string(const json_t *json, struct strbuf *out)
     codec_write_string(text, out);
 }
 
-void codec_say_given(const json_t *json, struct strbuf *out)
+void codec_say_given(json_t *json, struct strbuf *out)
 {
     if (json_is_object(json))
         strbuf_puts(out, "an object");

@@ -12,7 +12,7 @@
 void codec_say_allowed(const struct schema_field *field, struct strbuf *out);
 
 /* "0", "\"abc\"", "a list of 17": short, and never the content of an object. */
-void codec_say_given(const json_t *json, struct strbuf *out);
+void codec_say_given(json_t *json, struct strbuf *out);
 
 /* The field whose name is close to `name`, or NULL. */
 const char *codec_say_meant(const struct schema_type *type, const char *name);

@@ -65,13 +65,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(*left, *right);
 }
 
-static void write_sorted(const json_t *json, struct strbuf *out)
+static void write_sorted(json_t *json, struct strbuf *out)
 {
-    json_t *object = (json_t *)(uintptr_t)json; /* iterating needs it so; nothing is changed */
     size_t count = json_object_size(json);
     const char **names = mem_calloc(count, sizeof(*names));
     size_t filled = 0;
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at))
+    for (void *at = json_object_iter(json); at != NULL; at = json_object_iter_next(json, at))
         names[filled++] = json_object_iter_key(at);
     assert(filled == count);
     qsort(names, count, sizeof(*names), by_name);
@@ -94,7 +93,7 @@ static void write_double(double number, struct strbuf *out)
     strbuf_puts(out, text);
 }
 
-void codec_write_json(const json_t *json, struct strbuf *out)
+void codec_write_json(json_t *json, struct strbuf *out)
 {
     switch (json_typeof(json)) {
     case JSON_OBJECT:

@@ -12,6 +12,6 @@ void codec_write_string(const char *text, struct strbuf *out); /* quoted and esc
 
 /* Any value as compact text with sorted keys: equal values give equal texts. At most
  * API_JSON_DEPTH_MAX deep. */
-void codec_write_json(const json_t *json, struct strbuf *out);
+void codec_write_json(json_t *json, struct strbuf *out);
 
 #endif

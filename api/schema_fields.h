@@ -22,9 +22,9 @@
 #define SCHEMA_OFFSET_LIST(owner, member, ctype)                                                   \
     (offsetof(struct owner, member) +                                                              \
      SCHEMA_CHECK(                                                                                 \
-         __builtin_types_compatible_p(__typeof__(SCHEMA_MEMBER(owner, member).items), ctype *)) +  \
+         __builtin_types_compatible_p(__typeof__(*SCHEMA_MEMBER(owner, member).items), ctype)) +   \
      SCHEMA_CHECK(sizeof(SCHEMA_MEMBER(owner, member)) == sizeof(struct schema_list)) +            \
-     SCHEMA_CHECK(offsetof(struct owner, member.count) - offsetof(struct owner, member) ==         \
+     SCHEMA_CHECK(offsetof(__typeof__(SCHEMA_MEMBER(owner, member)), count) ==                     \
                   offsetof(struct schema_list, count)))
 
 #define FIELD_TEXT(text_kind, owner, member, ...)                                                  \

@@ -1,5 +1,6 @@
 #include "tests/unit/api/random_value.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,10 +130,18 @@ static double random_double(const struct schema_field *field, struct rng *rng)
     return one_in(rng, 4) ? 0 : part * (double)(one_in(rng, 4) ? field->max : 1000);
 }
 
+static int random_enumerator(const struct schema_field *field, struct rng *rng)
+{
+    uint64_t count = 0;
+    assert(field->names != NULL);
+    while (field->names[count] != NULL)
+        count++;
+    return (int)rng_below(rng, count);
+}
+
 static void random_field(const struct schema_field *field, struct rng *rng, void *value)
 {
     struct document_version version;
-    int count = 0;
     if (schema_nullable(field) && one_in(rng, 3)) {
         schema_field_default(field, value);
         return;
@@ -159,9 +168,7 @@ static void random_field(const struct schema_field *field, struct rng *rng, void
         STORE(double, field, value, random_double(field, rng));
         return;
     case SCHEMA_ENUM:
-        while (field->names[count] != NULL)
-            count++;
-        STORE(int, field, value, (int)rng_below(rng, (uint64_t)count));
+        STORE(int, field, value, random_enumerator(field, rng));
         return;
     case SCHEMA_VERSION:
         version.start = (uint64_t)random_integer(rng, 0, INT64_MAX);

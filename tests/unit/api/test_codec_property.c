@@ -133,11 +133,14 @@ static void check_decode(struct sample *sample, const char *text, size_t bytes)
 }
 
 /* Bytes that mean something to JSON find more than any bytes would. */
-static char random_byte(struct rng *rng)
+static void set_random_byte(char *place, struct rng *rng)
 {
     static const char bytes[] = "\"\\{}[]:,0-9.eE+ntfu/ \n\x00\x7f\xc3\xff";
-    return rng_below(rng, 3) == 0 ? (char)rng_below(rng, 256)
-                                  : bytes[rng_below(rng, sizeof(bytes) - 1)];
+    uint64_t any = rng_next(rng);
+    if (rng_below(rng, 3) == 0)
+        memcpy(place, &any, 1);
+    else
+        *place = bytes[rng_below(rng, sizeof(bytes) - 1)];
 }
 
 static void check_damage(struct sample *sample)
@@ -149,7 +152,7 @@ static void check_damage(struct sample *sample)
         size_t at = (size_t)rng_below(&sample->rng, bytes);
         switch (rng_below(&sample->rng, 3)) {
         case 0:
-            text[at] = random_byte(&sample->rng);
+            set_random_byte(text + at, &sample->rng);
             break;
         case 1: /* one less */
             memmove(text + at, text + at + 1, bytes - at - 1);

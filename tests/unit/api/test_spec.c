@@ -46,9 +46,9 @@ Test(spec, accepted)
         "{}",
         "{\"output\":null}",
         "{\"inputs\":[\"a\",\"b\"],\"interleaving\":\"any\"}",
-        "{\"inputs\":[\"a\",\"b\"],\"stateful\":false,\"logic\":{\"kind\":\"plugin\",\"name\":"
-        "\"p\","
-        "\"version\":\"1.0.0\"}}",
+        ("{\"inputs\":[\"a\",\"b\"],\"stateful\":false,\"logic\":{\"kind\":\"plugin\",\"name\":"
+         "\"p\","
+         "\"version\":\"1.0.0\"}}"),
         "{\"on_error\":\"dead_letter\",\"dead_letter_topic\":\"dlq\"}",
         "{\"max_processors\":4}",
         "{\"max_processors\":0}",
@@ -162,8 +162,10 @@ Test(spec, advice_for_a_field_that_may_change_is_our_own_mistake, .signal = SIGA
 Test(codec_faults, texts_are_cut_at_a_whole_character)
 {
     char *text = mem_calloc(API_TEXT_BYTES_MAX + 10, 1);
-    for (size_t i = 0; i + 1 < API_TEXT_BYTES_MAX + 9; i += 2)
-        memcpy(text + i, "\xc3\xa9", 2);
+    for (size_t i = 0; i + 1 < API_TEXT_BYTES_MAX + 9; i += 2) {
+        text[i] = '\xc3';
+        text[i + 1] = '\xa9';
+    }
     struct codec_faults faults = {0};
     codec_faults_add(&faults, text, "%s", text);
     cr_assert_eq(strlen(faults.items[0].detail), API_TEXT_BYTES_MAX - 1);
