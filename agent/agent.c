@@ -1,0 +1,438 @@
+#include "agent/agent.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/core/backoff.h"
+#include "api/schema.h"
+#include "common/clock.h"
+#include "common/fsm.h"
+#include "common/logger.h"
+#include "common/mem.h"
+#include "common/notify.h"
+#include "common/rng.h"
+
+#define MAILBOX_CAPACITY 64
+
+/* The loop turns at least this often: signs of life, and the ends of tasks that stop. */
+#define TURN_MS          1000
+#define TURN_STOPPING_MS 50
+
+#define VIEW_MS                500 /* between two views for the endpoint */
+#define REPORT_INTERVAL_MS_MIN 50
+#define REPORT_INTERVAL_MS_MAX 60000
+#define LEAVE_MS               2000 /* for the last report, and again for signing off */
+
+#define KIB 1024
+
+enum agent_phase { PHASE_JOINING, PHASE_WORKING, PHASE_STOPPING, PHASE_LEAVING, PHASE_ENDED };
+
+static const struct fsm_table phase_table = {
+    .name = "agent",
+    .state_count = 5,
+    .states = {
+        [PHASE_JOINING] = {"joining", FSM_BIT(PHASE_WORKING) | FSM_BIT(PHASE_STOPPING)},
+        [PHASE_WORKING] = {"working", FSM_BIT(PHASE_STOPPING)},
+        [PHASE_STOPPING] = {"stopping", FSM_BIT(PHASE_LEAVING)},
+        [PHASE_LEAVING] = {"leaving", FSM_BIT(PHASE_ENDED)},
+        [PHASE_ENDED] = {"ended", 0},
+    }};
+
+struct agent {
+    struct agent_config config;
+    struct agent_registration registration;
+    char incarnation[UUID_TEXT_BYTES];
+    char cluster[API_UUID_BYTES + 1]; /* of the first welcome; the link lets no other through */
+    struct task_thread_context context;
+    struct task_table *table;
+    struct mailbox *mailbox;
+    struct coordinator_link *link;
+    struct fsm phase;
+    struct rng rng;
+    int64_t started_at;
+
+    atomic_bool tasks_changed;  /* set by task threads */
+    atomic_bool stop_requested; /* set by agent_stop */
+
+    bool welcomed;
+    bool link_ended; /* no report is answered any more */
+    bool failed;     /* AGENT_END_FAILED */
+    bool abandoned;
+    int64_t phase_deadline_ms; /* of STOPPING and LEAVING */
+
+    bool report_running;
+    bool report_is_last; /* the one that runs says "stopping" */
+    int64_t report_due_ms;
+    int64_t report_interval_ms;
+    struct backoff report_backoff;
+
+    int64_t view_due_ms;
+    int64_t watchdog_due_ms, watchdog_interval_ms; /* 0: no watchdog */
+};
+
+struct link_config agent_link_defaults(void)
+{
+    return (struct link_config){
+        .api = {.connect_ms = 3000, .request_ms = 5000, .answer_bytes_max = (size_t)64 * KIB * KIB},
+        .retry_min_ms = 200,
+        .retry_max_ms = 5000,
+        .in_use_ms = 10000,
+    };
+}
+
+static void on_task_changed(void *arg)
+{
+    struct agent *agent = arg;
+    atomic_store(&agent->tasks_changed, true);
+    mailbox_wake(agent->mailbox);
+}
+
+void agent_stop(struct agent *agent)
+{
+    atomic_store(&agent->stop_requested, true);
+    mailbox_wake(agent->mailbox);
+}
+
+/* ---- making */
+
+static void fill_registration(struct agent *agent)
+{
+    const struct agent_options *options = agent->config.options;
+    struct tag_list tags;
+    enum err_code code = agent_options_tags(options->tags, &tags, NULL);
+    assert(code == ERR_NONE); /* agent_options_check took them */
+
+    /* Kept state is not told in this version: reading it before the store has verified the file
+     * could end the process on a damaged one (agent/store.h). */
+    agent->registration = (struct agent_registration){
+        .agent_id = mem_strdup(options->agent_id),
+        .incarnation = mem_strdup(agent->incarnation),
+        .protocol = API_PROTOCOL_VERSION,
+        .protocol_minimum = API_PROTOCOL_MINIMUM,
+        .version = mem_strdup(BATON_VERSION),
+        .address = agent->config.address == NULL ? NULL : mem_strdup(agent->config.address),
+        .capacity = (uint32_t)options->capacity,
+        .tags = {tags.items, tags.count},
+    };
+}
+
+/* systemd's watchdog, when this process is the one that is watched: half its time. */
+static int64_t read_watchdog_interval_ms(void)
+{
+    const char *pid = getenv("WATCHDOG_PID"), *usec = getenv("WATCHDOG_USEC");
+    if (usec == NULL || (pid != NULL && strtoll(pid, NULL, 10) != getpid()))
+        return 0;
+    long long interval_ms = strtoll(usec, NULL, 10) / 2000;
+    return interval_ms > 0 ? interval_ms : 0;
+}
+
+struct agent *agent_create(const struct agent_config *config)
+{
+    struct agent *agent = mem_calloc(1, sizeof(*agent));
+    uint64_t seed;
+
+    agent->config = *config;
+    atomic_init(&agent->tasks_changed, false);
+    atomic_init(&agent->stop_requested, false);
+    rng_uuid(agent->incarnation);
+    rng_bytes(&seed, sizeof(seed));
+    rng_init(&agent->rng, seed);
+    fill_registration(agent);
+    agent->started_at = clock_wall_ms();
+    agent->watchdog_interval_ms = read_watchdog_interval_ms();
+    agent->report_interval_ms = REPORT_INTERVAL_MS_MIN;
+    backoff_init(&agent->report_backoff, config->link.retry_min_ms, config->link.retry_max_ms);
+    fsm_init(&agent->phase, &phase_table, PHASE_JOINING, clock_mono_ms());
+
+    agent->context = (struct task_thread_context){.options = config->options,
+                                                  .kafka = config->kafka,
+                                                  .cluster = agent->cluster,
+                                                  .boot_id = config->boot_id,
+                                                  .changed = on_task_changed,
+                                                  .arg = agent};
+    agent->table = task_table_create(config->ops, &agent->context);
+    agent->mailbox = mailbox_create(MAILBOX_CAPACITY, link_message_free);
+
+    struct link_config link = config->link;
+    link.api.url = config->options->coordinator;
+    link.api.agent_id = config->options->agent_id;
+    link.api.incarnation = agent->incarnation;
+    link.registration = &agent->registration;
+    link.mailbox = agent->mailbox;
+    agent->link = coordinator_link_create(&link);
+    return agent;
+}
+
+void agent_destroy(struct agent *agent)
+{
+    if (agent == NULL)
+        return;
+    coordinator_link_destroy(agent->link);
+    task_table_destroy(agent->table);
+    mailbox_destroy(agent->mailbox);
+    schema_free(&schema_agent_registration, &agent->registration);
+    free(agent);
+}
+
+/* ---- phases */
+
+static bool is_in(const struct agent *agent, enum agent_phase phase)
+{
+    return agent->phase.state == (int)phase;
+}
+
+static void move_to(struct agent *agent, enum agent_phase phase, int64_t now_ms)
+{
+    const char *before = fsm_state_name(&phase_table, agent->phase.state);
+    int64_t spent_ms = fsm_move(&agent->phase, (int)phase, now_ms);
+    log_info("agent_phase", LOG_STR("phase", fsm_state_name(&phase_table, (int)phase)),
+             LOG_STR("before", before), LOG_INT("after_ms", spent_ms), LOG_END);
+    agent->view_due_ms = now_ms;
+}
+
+static void begin_stop(struct agent *agent, int64_t now_ms)
+{
+    if (!is_in(agent, PHASE_JOINING) && !is_in(agent, PHASE_WORKING))
+        return;
+    move_to(agent, PHASE_STOPPING, now_ms);
+    notify_send("STOPPING=1");
+    agent->phase_deadline_ms = now_ms + agent->config.options->stop_timeout_ms;
+    task_table_stop(agent->table, now_ms);
+    agent->report_due_ms = now_ms;
+}
+
+static void begin_leave(struct agent *agent, int64_t now_ms)
+{
+    if (task_table_count(agent->table).running > 0) {
+        agent->abandoned = true;
+        log_error("stop_timeout",
+                  LOG_INT("stop_timeout_ms", agent->config.options->stop_timeout_ms),
+                  LOG_STR("effect", "ending although tasks have not closed"), LOG_END);
+        task_table_log_running(agent->table);
+    }
+    move_to(agent, PHASE_LEAVING, now_ms);
+    agent->phase_deadline_ms = now_ms + LEAVE_MS;
+    agent->report_due_ms = now_ms;
+}
+
+/* What follows from time and from the tasks alone. */
+static void advance(struct agent *agent, int64_t now_ms)
+{
+    if (atomic_load(&agent->stop_requested))
+        begin_stop(agent, now_ms);
+    if (is_in(agent, PHASE_STOPPING) &&
+        (task_table_count(agent->table).running == 0 || now_ms >= agent->phase_deadline_ms))
+        begin_leave(agent, now_ms);
+    if (is_in(agent, PHASE_LEAVING) &&
+        (now_ms >= agent->phase_deadline_ms || agent->link_ended || !agent->welcomed))
+        move_to(agent, PHASE_ENDED, now_ms);
+}
+
+/* ---- what the link says */
+
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static void on_welcome(struct agent *agent, const struct agent_welcome *welcome, int64_t now_ms)
+{
+    if (!agent->welcomed)
+        snprintf(agent->cluster, sizeof(agent->cluster), "%s", welcome->cluster);
+    assert(strcmp(agent->cluster, welcome->cluster) == 0);
+    agent->welcomed = true;
+    agent->report_interval_ms =
+        clamp(welcome->report_interval_ms, REPORT_INTERVAL_MS_MIN, REPORT_INTERVAL_MS_MAX);
+    backoff_reset(&agent->report_backoff);
+    agent->report_due_ms = now_ms;
+}
+
+static void on_assignment(struct agent *agent, struct agent_document *document, int64_t now_ms)
+{
+    if (!is_in(agent, PHASE_JOINING) && !is_in(agent, PHASE_WORKING))
+        return; /* a stop is not taken back */
+    task_table_want(agent->table, document, now_ms);
+    /* The poll was answered, so a report that waits after failures may be as well. */
+    backoff_reset(&agent->report_backoff);
+    agent->report_due_ms = now_ms;
+    if (is_in(agent, PHASE_JOINING)) {
+        move_to(agent, PHASE_WORKING, now_ms);
+        notify_send("READY=1");
+    }
+}
+
+static void on_reported(struct agent *agent, const struct link_message *message, int64_t now_ms)
+{
+    assert(agent->report_running);
+    agent->report_running = false;
+    if (message->reported.sent) {
+        task_table_delivered(agent->table);
+        task_table_follow(agent->table, &message->reported.answer);
+        backoff_reset(&agent->report_backoff);
+        if (agent->report_is_last && is_in(agent, PHASE_LEAVING))
+            move_to(agent, PHASE_ENDED, now_ms);
+        return; /* the next was made due when this one was sent, or by what has changed since */
+    }
+    agent->report_due_ms = now_ms + backoff_next_ms(&agent->report_backoff, rng_next(&agent->rng));
+}
+
+static void on_ended(struct agent *agent, const struct link_message *message, int64_t now_ms)
+{
+    agent->link_ended = true;
+    agent->failed = true;
+    log_error(message->ended.superseded ? "superseded" : "refused",
+              LOG_STR("agent", agent->config.options->agent_id),
+              LOG_STR("detail", message->ended.text), LOG_STR("effect", "the agent stops"),
+              LOG_END);
+    begin_stop(agent, now_ms);
+}
+
+static void handle(struct agent *agent, struct link_message *message, int64_t now_ms)
+{
+    switch (message->kind) {
+    case LINK_MESSAGE_WELCOME:
+        on_welcome(agent, &message->welcome, now_ms);
+        break;
+    case LINK_MESSAGE_ASSIGNMENT:
+        on_assignment(agent, &message->document, now_ms);
+        break;
+    case LINK_MESSAGE_REPORTED:
+        on_reported(agent, message, now_ms);
+        break;
+    case LINK_MESSAGE_ENDED:
+        on_ended(agent, message, now_ms);
+        break;
+    }
+    link_message_free(message);
+}
+
+/* ---- reports and views */
+
+static bool may_report(const struct agent *agent)
+{
+    return agent->welcomed && !agent->link_ended && !agent->report_running &&
+           !is_in(agent, PHASE_ENDED);
+}
+
+static void report(struct agent *agent, int64_t now_ms)
+{
+    struct agent_report made = {.incarnation = mem_strdup(agent->incarnation),
+                                .stopping = is_in(agent, PHASE_LEAVING)};
+    task_table_collect(agent->table, &made);
+    task_table_sending(agent->table);
+    agent->report_is_last = made.stopping;
+    coordinator_link_report(agent->link, &made);
+    agent->report_running = true;
+    agent->report_due_ms = now_ms + agent->report_interval_ms;
+}
+
+static const char *reason_not_ready(const struct agent *agent)
+{
+    if (is_in(agent, PHASE_WORKING))
+        return NULL;
+    if (!is_in(agent, PHASE_JOINING))
+        return "the agent is stopping";
+    return agent->welcomed ? "the coordinator has not said yet what the agent's tasks are"
+                           : "the agent is not registered with the coordinator yet";
+}
+
+static void publish(struct agent *agent, int64_t now_ms)
+{
+    struct metrics_view *view = mem_calloc(1, sizeof(*view));
+    view->reason = reason_not_ready(agent);
+    view->ready = view->reason == NULL;
+    view->capacity = agent->config.options->capacity;
+    view->started_at = agent->started_at;
+    view->tasks = task_table_count(agent->table);
+    view->report.stopping = !is_in(agent, PHASE_JOINING) && !is_in(agent, PHASE_WORKING);
+    task_table_collect(agent->table, &view->report);
+    coordinator_link_count(agent->link, &view->link);
+    endpoint_publish(agent->config.endpoint, view);
+    agent->view_due_ms = now_ms + VIEW_MS;
+}
+
+static void show_life(struct agent *agent, int64_t now_ms)
+{
+    endpoint_beat(agent->config.endpoint, now_ms);
+    if (now_ms >= agent->view_due_ms)
+        publish(agent, now_ms);
+    if (agent->watchdog_interval_ms > 0 && now_ms >= agent->watchdog_due_ms) {
+        notify_send("WATCHDOG=1");
+        agent->watchdog_due_ms = now_ms + agent->watchdog_interval_ms;
+    }
+}
+
+/* ---- the loop */
+
+static void earlier(int64_t *deadline_ms, int64_t other_ms)
+{
+    if (other_ms < *deadline_ms)
+        *deadline_ms = other_ms;
+}
+
+static int64_t next_turn_ms(const struct agent *agent, int64_t now_ms)
+{
+    bool waits_for_tasks = task_table_count(agent->table).stopping > 0;
+    int64_t deadline_ms = now_ms + (waits_for_tasks ? TURN_STOPPING_MS : TURN_MS);
+    earlier(&deadline_ms, agent->view_due_ms);
+    earlier(&deadline_ms, task_table_wake_ms(agent->table));
+    if (may_report(agent))
+        earlier(&deadline_ms, agent->report_due_ms);
+    if (is_in(agent, PHASE_STOPPING) || is_in(agent, PHASE_LEAVING))
+        earlier(&deadline_ms, agent->phase_deadline_ms);
+    if (agent->watchdog_interval_ms > 0)
+        earlier(&deadline_ms, agent->watchdog_due_ms);
+    return deadline_ms;
+}
+
+static void turn(struct agent *agent)
+{
+    struct link_message *message =
+        mailbox_receive(agent->mailbox, next_turn_ms(agent, clock_mono_ms()));
+    int64_t now_ms = clock_mono_ms();
+
+    for (; message != NULL; message = mailbox_receive(agent->mailbox, 0))
+        handle(agent, message, now_ms);
+    if (atomic_exchange(&agent->tasks_changed, false))
+        agent->report_due_ms = now_ms;
+    task_table_step(agent->table, now_ms);
+    advance(agent, now_ms);
+    if (may_report(agent) && now_ms >= agent->report_due_ms)
+        report(agent, now_ms);
+    show_life(agent, now_ms);
+}
+
+static void sign_off(struct agent *agent)
+{
+    struct err err;
+    if (!agent->welcomed || agent->link_ended)
+        return;
+    if (coordinator_link_deregister(agent->link, LEAVE_MS, &err) != ERR_NONE)
+        log_warn("not_signed_off", LOG_STR("detail", err.text),
+                 LOG_STR("effect", "the coordinator will call the agent lost"), LOG_END);
+    else
+        log_info("signed_off", LOG_STR("agent", agent->config.options->agent_id), LOG_END);
+}
+
+enum agent_end agent_run(struct agent *agent)
+{
+    struct err err;
+    publish(agent, clock_mono_ms());
+    if (coordinator_link_start(agent->link, &err) != ERR_NONE) {
+        log_error("not_started", LOG_STR("detail", err.text), LOG_END);
+        return AGENT_END_FAILED;
+    }
+    while (!is_in(agent, PHASE_ENDED))
+        turn(agent);
+    mailbox_close(agent->mailbox);
+    coordinator_link_stop(agent->link);
+    sign_off(agent);
+    if (agent->abandoned)
+        return AGENT_END_ABANDONED;
+    return agent->failed ? AGENT_END_FAILED : AGENT_END_CLEAN;
+}
