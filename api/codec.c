@@ -12,11 +12,29 @@
 
 /* ---- text -> JSON */
 
-/* Only looks at brackets outside of strings; whether all else is JSON is for the parser to say,
- * which recurses. */
-static enum err_code check_depth(const char *text, size_t bytes, struct err *reterr)
+/* What the parser would recurse and allocate by, looked at before it does. */
+struct shape {
+    size_t depth;
+    size_t values; /* at least as many as there are */
+};
+
+/* Whether all else is JSON is for the parser to say. True: goes on. */
+static bool shape_add(struct shape *shape, char character)
 {
-    size_t depth = 0;
+    if (character == '{' || character == '[') {
+        shape->depth++;
+        shape->values++;
+    } else if (character == '}' || character == ']') {
+        shape->depth -= shape->depth > 0;
+    } else if (character == ',') {
+        shape->values++;
+    }
+    return shape->depth <= API_JSON_DEPTH_MAX && shape->values <= API_JSON_VALUES_MAX;
+}
+
+static enum err_code check_shape(const char *text, size_t bytes, struct err *reterr)
+{
+    struct shape shape = {0};
     size_t line = 1, line_start = 0;
     bool in_string = false;
     for (size_t i = 0; i < bytes; i++) {
@@ -32,13 +50,12 @@ static enum err_code check_depth(const char *text, size_t bytes, struct err *ret
                 in_string = false;
         } else if (character == '"') {
             in_string = true;
-        } else if (character == '{' || character == '[') {
-            if (++depth > API_JSON_DEPTH_MAX)
-                return err_set(reterr, ERR_PROTOCOL,
-                               "line %zu, column %zu: nested deeper than %d levels", line,
-                               i - line_start + 1, API_JSON_DEPTH_MAX);
-        } else if ((character == '}' || character == ']') && depth > 0) {
-            depth--;
+        } else if (!shape_add(&shape, character)) {
+            bool deep = shape.depth > API_JSON_DEPTH_MAX;
+            return err_set(reterr, ERR_PROTOCOL, "line %zu, column %zu: %s %d %s", line,
+                           i - line_start + 1, deep ? "nested deeper than" : "more than",
+                           deep ? API_JSON_DEPTH_MAX : API_JSON_VALUES_MAX,
+                           deep ? "levels" : "values");
         }
     }
     return ERR_NONE;
@@ -138,7 +155,7 @@ enum err_code codec_decode(const struct schema_type *type, const char *text, siz
 {
     if (bytes == 0)
         return err_set(reterr, ERR_PROTOCOL, "the body is empty");
-    enum err_code code = check_depth(text, bytes, reterr);
+    enum err_code code = check_shape(text, bytes, reterr);
     if (code != ERR_NONE)
         return code;
 

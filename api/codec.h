@@ -17,9 +17,10 @@
 #include "common/err.h"
 
 /*
- * ERR_PROTOCOL: not JSON at all, too deep, or with a key twice in one object (position in the
- * text). ERR_INVALID: `reterr_faults` says where (NULL: only the first fault, in reterr's text, is
- * wanted). ret_value as schema_default fills it where fields are absent; free with schema_free.
+ * ERR_PROTOCOL: not JSON at all, too deep, too many values, or with a key twice in one object
+ * (position in the text). ERR_INVALID: `reterr_faults` says where (NULL: only the first fault, in
+ * reterr's text, is wanted). ret_value as schema_default fills it where fields are absent; free
+ * with schema_free.
  */
 enum err_code codec_decode(const struct schema_type *type, const char *text, size_t bytes,
                            void *ret_value, struct codec_faults *reterr_faults,

@@ -27,7 +27,8 @@
 #define API_BODY_BYTES_MAX       (1024 * 1024)      /* of a public request; 413 */
 #define API_AGENT_BODY_BYTES_MAX (16 * 1024 * 1024) /* of a register or report; 413 */
 #define API_JSON_DEPTH_MAX       16
-#define API_NAME_BYTES_MAX       63  /* [a-z0-9][a-z0-9._-]*; agents may use upper case */
+#define API_JSON_VALUES_MAX      600000 /* of one body: small ones take 100 times their text */
+#define API_NAME_BYTES_MAX       63     /* [a-z0-9][a-z0-9._-]*; agents may use upper case */
 #define API_TOPIC_BYTES_MAX      249 /* Kafka's own limit, [a-zA-Z0-9._-]+ but not "." and ".." */
 #define API_GROUP_BYTES_MAX      249
 #define API_TEXT_BYTES_MAX       1024 /* reasons and details */

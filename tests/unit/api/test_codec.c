@@ -300,6 +300,32 @@ Test(codec, brackets_in_texts_are_not_depth)
     outcome_finish(&outcome);
 }
 
+/* {"group_id":[{},{},...]}: `count` commas and brackets. */
+static char *crowd(size_t count)
+{
+    struct strbuf text = {0};
+    strbuf_puts(&text, "{\"group_id\":[{}");
+    size_t there = 3;
+    for (; there + 2 <= count; there += 2)
+        strbuf_puts(&text, ",{}");
+    strbuf_puts(&text, there < count ? ",0]}" : "]}");
+    return strbuf_take(&text);
+}
+
+/* An object takes a hundred times its two bytes of text. */
+Test(codec, values_are_limited)
+{
+    char *allowed = crowd(API_JSON_VALUES_MAX);
+    struct outcome outcome = decode(allowed, strlen(allowed));
+    cr_assert_eq(outcome.code, ERR_INVALID, "%s", outcome.err.text); /* it was read */
+    outcome_finish(&outcome);
+    free(allowed);
+
+    char *refused = crowd(API_JSON_VALUES_MAX + 1);
+    expect_malformed(refused, strlen(refused), "more than 600000 values");
+    free(refused);
+}
+
 static enum err_code decode_config(size_t depth, struct job_logic *ret_logic)
 {
     struct strbuf text = {0};
