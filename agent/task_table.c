@@ -369,6 +369,8 @@ void task_table_sending(struct task_table *table)
 void task_table_delivered(struct task_table *table)
 {
     size_t sent = table->closed.sending;
+    if (sent == 0)
+        return;
     for (size_t i = 0; i < sent; i++)
         schema_free(&schema_task_report, &table->closed.items[i]);
     table->closed.count -= sent;

@@ -1,0 +1,236 @@
+/*
+ * baton-agent. Starts in this order, and stops in the reverse one:
+ *
+ *   1. signals are blocked, so that every thread inherits that
+ *   2. the HTTP client library; options are read and checked; --help and the like end here
+ *   3. the state directory is locked
+ *   4. the agent's endpoint listens
+ *   5. a thread takes the signals
+ *   6. the control thread's loop, which is this thread's (agent_run)
+ *
+ * Exit status: 0 asked to stop and everything is closed; 1 anything else, with one line that says
+ * why.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/endpoint.h"
+#include "agent/http_client.h"
+#include "agent/options.h"
+#include "agent/store.h"
+#include "agent/task_thread.h"
+#include "common/logger.h"
+#include "common/mem.h"
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+
+struct daemon {
+    struct agent_options options;
+    struct opts_kafka kafka;
+    int lock_fd; /* of the state directory; -1: not locked */
+    char boot_id[64];
+    struct endpoint *endpoint;
+    char *address;
+    struct agent *agent;
+
+    sigset_t signals;
+    pthread_t signal_thread;
+    bool signal_thread_runs;
+    atomic_bool stopping; /* the signal thread's own: one was seen, or main is through */
+    atomic_bool through;  /* main wants the signal thread to end */
+};
+
+static const struct task_ops task_ops_threads = {
+    .start = task_thread_start,
+    .desire = task_thread_desire,
+    .follow = task_thread_follow,
+    .stop = task_thread_stop,
+    .ended = task_thread_ended,
+    .join = task_thread_join,
+    .report = task_thread_report,
+};
+
+/* ---- signals */
+
+/* A second signal is a person who does not want to wait: Kafka and the state are safe at any moment
+ * (common/mem.h), so it is granted at once. */
+static void *signal_main(void *arg)
+{
+    struct daemon *daemon = arg;
+    for (;;) {
+        int number;
+        int rc = sigwait(&daemon->signals, &number);
+        assert(rc == 0);
+        if (atomic_load(&daemon->through))
+            return NULL;
+        log_info("signal", LOG_STR("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"),
+                 LOG_STR("effect",
+                         atomic_load(&daemon->stopping) ? "ending at once" : "stopping in order"),
+                 LOG_END);
+        if (atomic_exchange(&daemon->stopping, true))
+            _exit(1);
+        agent_stop(daemon->agent);
+    }
+}
+
+static void block_signals(struct daemon *daemon)
+{
+    sigemptyset(&daemon->signals);
+    sigaddset(&daemon->signals, SIGTERM);
+    sigaddset(&daemon->signals, SIGINT);
+    int rc = pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
+    assert(rc == 0);
+    signal(SIGPIPE, SIG_IGN); /* fails for no valid signal */
+}
+
+static enum err_code start_signal_thread(struct daemon *daemon, struct err *reterr)
+{
+    int rc = pthread_create(&daemon->signal_thread, NULL, signal_main, daemon);
+    if (rc != 0)
+        return err_set(reterr, ERR_IO, "no thread for signals: %s", strerror(rc));
+    daemon->signal_thread_runs = true;
+    return ERR_NONE;
+}
+
+static void stop_signal_thread(struct daemon *daemon)
+{
+    if (!daemon->signal_thread_runs)
+        return;
+    atomic_store(&daemon->through, true);
+    pthread_kill(daemon->signal_thread, SIGTERM); /* it has not been joined, so it is there */
+    int rc = pthread_join(daemon->signal_thread, NULL);
+    assert(rc == 0);
+}
+
+/* ---- start */
+
+/* Without it a state that was not closed cleanly is not trusted, which is all that it costs. */
+static void read_boot_id(struct daemon *daemon)
+{
+    FILE *file = fopen(BOOT_ID_FILE, "re");
+    if (file == NULL || fgets(daemon->boot_id, sizeof(daemon->boot_id), file) == NULL)
+        snprintf(daemon->boot_id, sizeof(daemon->boot_id), "unknown-%d", (int)getpid());
+    daemon->boot_id[strcspn(daemon->boot_id, "\n")] = '\0';
+    if (file != NULL)
+        (void)fclose(file); /* it was only read */
+}
+
+/* What others can reach the endpoint by: an address of all interfaces is none, the host's name is.
+ */
+static char *url_of(const char *address)
+{
+    char host[256] = "";
+    const char *port = strrchr(address, ':');
+    bool everywhere = strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+    if (!everywhere || gethostname(host, sizeof(host) - 1) != 0)
+        return mem_printf("http://%s", address);
+    return mem_printf("http://%s%s", host, port);
+}
+
+static enum err_code start(struct daemon *daemon, struct err *reterr)
+{
+    const struct agent_options *options = &daemon->options;
+
+    enum err_code code =
+        store_lock_directory(options->state_dir, options->agent_id, &daemon->lock_fd, reterr);
+    if (code != ERR_NONE) /* the option is named once */
+        return strncmp(reterr->text, "state_dir", 9) == 0 ? code : err_prefix(reterr, "state_dir");
+    if (endpoint_start(options->listen, &daemon->endpoint, reterr) != ERR_NONE)
+        return err_prefix(reterr, "listen");
+    daemon->address = url_of(endpoint_address(daemon->endpoint));
+    log_info("listening", LOG_STR("address", endpoint_address(daemon->endpoint)), LOG_END);
+
+    struct agent_config config = {.options = options,
+                                  .kafka = &daemon->kafka,
+                                  .ops = &task_ops_threads,
+                                  .endpoint = daemon->endpoint,
+                                  .address = daemon->address,
+                                  .boot_id = daemon->boot_id,
+                                  .link = agent_link_defaults()};
+    daemon->agent = agent_create(&config);
+    return start_signal_thread(daemon, reterr);
+}
+
+static void finish(struct daemon *daemon)
+{
+    stop_signal_thread(daemon);
+    agent_destroy(daemon->agent);
+    endpoint_destroy(daemon->endpoint);
+    free(daemon->address);
+    if (daemon->lock_fd >= 0)
+        (void)close(daemon->lock_fd); /* a lock has nothing to write back */
+}
+
+static int run(struct daemon *daemon)
+{
+    struct err err;
+    if (start(daemon, &err) != ERR_NONE) {
+        log_error("not_started", LOG_STR("detail", err.text), LOG_END);
+        finish(daemon);
+        return 1;
+    }
+    enum agent_end end = agent_run(daemon->agent);
+    if (end == AGENT_END_ABANDONED)
+        _exit(1); /* threads still use what finish would take apart */
+    finish(daemon);
+    log_info("stopped", LOG_STR("agent", daemon->options.agent_id), LOG_END);
+    return end == AGENT_END_CLEAN ? 0 : 1;
+}
+
+/* ---- options */
+
+/* The status to exit with, or -1 to go on. */
+static int load_options(struct daemon *daemon, int argc, char **argv)
+{
+    enum opts_outcome outcome;
+    struct err err;
+    enum err_code code =
+        opts_parse(agent_options_table, agent_options_count, "baton-agent", BATON_VERSION, argc,
+                   argv, stdout, &daemon->options, &daemon->kafka, &outcome, &err);
+
+    if (code == ERR_NONE && outcome == OPTS_EXIT)
+        return 0;
+    if (code == ERR_NONE) {
+        log_set_level((enum log_level)daemon->options.log_level);
+        code = agent_options_check(&daemon->options, &daemon->kafka, &err);
+        if (code != ERR_NONE)
+            opts_finish(agent_options_table, agent_options_count, &daemon->options, &daemon->kafka);
+    }
+    if (code == ERR_NONE)
+        return -1;
+    log_error("not_started", LOG_STR("detail", err.text), LOG_END);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct daemon daemon = {.lock_fd = -1};
+    struct err err;
+
+    block_signals(&daemon);
+    if (http_client_global_init(&err) != ERR_NONE) {
+        log_error("not_started", LOG_STR("detail", err.text), LOG_END);
+        return 1;
+    }
+    int status = load_options(&daemon, argc, argv);
+    if (status < 0) {
+        log_info("starting", LOG_STR("version", BATON_VERSION),
+                 LOG_STR("agent", daemon.options.agent_id),
+                 LOG_STR("coordinator", daemon.options.coordinator),
+                 LOG_STR("state_dir", daemon.options.state_dir), LOG_END);
+        read_boot_id(&daemon);
+        status = run(&daemon);
+        opts_finish(agent_options_table, agent_options_count, &daemon.options, &daemon.kafka);
+    }
+    http_client_global_finish();
+    return status;
+}
