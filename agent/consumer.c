@@ -19,6 +19,7 @@ struct lane {
 
 struct consumer {
     struct consumer_config config;
+    char **topics; /* copies */
     rd_kafka_t *client;
     rd_kafka_queue_t *main_queue;
     struct lane *lanes; /* one a partition */
@@ -27,7 +28,7 @@ struct consumer {
 
 static const char *topic_of(const struct consumer *consumer, size_t index)
 {
-    return consumer->config.topics[consumer->config.partitions[index].topic];
+    return consumer->topics[consumer->config.partitions[index].topic];
 }
 
 static int32_t partition_of(const struct consumer *consumer, size_t index)
@@ -96,6 +97,13 @@ static void open_lane(struct consumer *consumer, size_t index)
         rd_kafka_queue_cb_event_enable(lane->queue, on_queue, consumer);
 }
 
+static void free_topics(struct consumer *consumer)
+{
+    for (size_t i = 0; i < consumer->config.topic_count; i++)
+        free(consumer->topics[i]);
+    free(consumer->topics);
+}
+
 enum err_code consumer_create(const struct consumer_config *config, struct consumer **ret_consumer,
                               struct err *reterr)
 {
@@ -103,8 +111,12 @@ enum err_code consumer_create(const struct consumer_config *config, struct consu
     enum err_code code;
 
     consumer->config = *config;
+    consumer->topics = mem_calloc(config->topic_count, sizeof(*consumer->topics));
+    for (size_t i = 0; i < config->topic_count; i++)
+        consumer->topics[i] = mem_strdup(config->topics[i]);
     code = create_client(consumer, reterr);
     if (code != ERR_NONE) {
+        free_topics(consumer);
         free(consumer);
         return code;
     }
@@ -146,6 +158,7 @@ void consumer_destroy(struct consumer *consumer)
         rd_kafka_queue_destroy(consumer->lanes[i].queue);
     rd_kafka_queue_destroy(consumer->main_queue);
     rd_kafka_destroy(consumer->client);
+    free_topics(consumer);
     free(consumer->lanes);
     free(consumer);
 }

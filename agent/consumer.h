@@ -24,7 +24,7 @@
 
 struct consumer;
 
-struct consumer_config { /* all borrowed; topics and partitions must outlive the consumer */
+struct consumer_config { /* borrowed; only the partitions must outlive the consumer */
     const struct opts_kafka *kafka;
     const char *client_id;
     const char *group_id;

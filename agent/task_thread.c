@@ -119,14 +119,29 @@ static bool same_set(const struct uint_list *a, const struct uint_list *b)
 
 /* Takes job and task. What can not change in a running task closes it; the control thread starts it
  * anew. */
+/* What is fixed when a task, or its producer, is made. */
+static bool needs_restart(const struct task_thread *thread, const struct document_job *job,
+                          const struct document_task *task)
+{
+    const struct job_spec *now = &thread->job.spec, *then = &job->spec;
+
+    return !same_set(&task->owned, &thread->desired.owned) ||
+           !same_set(&task->read, &thread->desired.read) || task->role != thread->desired.role ||
+           now->provenance != then->provenance || now->history != then->history ||
+           (now->dead_letter_topic == NULL) != (then->dead_letter_topic == NULL) ||
+           (now->dead_letter_topic != NULL &&
+            strcmp(now->dead_letter_topic, then->dead_letter_topic) != 0);
+}
+
+/* Takes job and task. What can not change in a running task closes it, and the control thread
+ * starts it anew. */
 static void take_desired(struct task_thread *thread, struct document_job *job,
                          struct document_task *task)
 {
     bool respec = !schema_equal(&schema_job_spec, &job->spec, &thread->job.spec);
     struct task_event *event;
 
-    if (!same_set(&task->owned, &thread->desired.owned) ||
-        !same_set(&task->read, &thread->desired.read) || task->role != thread->desired.role) {
+    if (needs_restart(thread, job, task)) {
         (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
     } else {
         event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
