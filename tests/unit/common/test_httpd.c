@@ -1,7 +1,4 @@
-/*
- * common/httpd.c over real sockets. It is tested here because this binary is linked with
- * libmicrohttpd and that of tests/unit/common is not.
- */
+/* common/httpd.c over real sockets. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
