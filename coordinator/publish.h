@@ -1,0 +1,99 @@
+/*
+ * The published view: what readers over HTTP see, without the owner thread being asked (D6).
+ *
+ * The owner thread makes a new view out of the cluster when something has changed (publish_build);
+ * any thread takes a reference on the newest one (publish_acquire), reads it as long as it likes,
+ * for it never changes, and gives the reference back. Parts that did not change are shared with the
+ * view before. What readers see was durable before it was published.
+ */
+#ifndef BATON_COORDINATOR_PUBLISH_H
+#define BATON_COORDINATOR_PUBLISH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/types.h"
+#include "coordinator/core/step.h"
+
+/* ---- the view; all of it is read-only */
+
+struct view_job {
+    struct job_view job;
+    struct job_status status;
+    struct {
+        struct processor_view *items;
+        size_t count;
+    } processors; /* by number */
+    struct {
+        struct problem_view *items;
+        size_t count;
+    } problems;
+    uint64_t map_version;
+    enum effective_partitioner partitioner;
+    char *partitioner_reason;  /* or NULL */
+    struct view_trend *trends; /* by processor; how the lag moves, for the next view */
+    size_t references;
+};
+
+struct view_agents { /* by id */
+    struct agent_view *items;
+    size_t count;
+    size_t references;
+};
+
+struct view_operations { /* those in memory, by number */
+    struct operation_view *items;
+    size_t count;
+    size_t references;
+};
+
+struct view {
+    struct {
+        struct view_job **items;
+        size_t count;
+    } jobs; /* by name */
+    struct view_agents *agents;
+    struct view_operations *operations;
+    char cluster[API_UUID_BYTES + 1];
+    uint64_t start_number, decision, epoch, event_id;
+    size_t references;
+};
+
+const struct view_job *view_find_job(const struct view *view, const char *name); /* NULL: none */
+const struct agent_view *view_find_agent(const struct view *view, const char *agent_id);
+const struct operation_view *view_find_operation(const struct view *view, const char *id);
+
+/* ---- publishing */
+
+struct publisher;
+
+struct publisher *publisher_create(void);
+void publisher_destroy(
+    struct publisher *publisher); /* NULL is fine; nobody holds a view any more */
+
+/* Any thread. NULL as long as nothing was published (the store is not loaded). */
+const struct view *publish_acquire(struct publisher *publisher);
+void publish_release(const struct view *view); /* NULL is fine */
+
+/* What the next view has to look at anew. Owner thread. */
+struct publish_dirty { /* zero-initialise; finish with publish_clear */
+    bool all, operations;
+    struct {
+        char **items;
+        size_t count, capacity;
+    } jobs, agents;
+};
+
+void publish_mark_event(struct publish_dirty *dirty, const struct coord_event *event); /* before */
+void publish_mark_update(struct publish_dirty *dirty, const struct update *update); /* the step */
+bool publish_is_dirty(const struct publish_dirty *dirty);
+void publish_clear(struct publish_dirty *dirty);
+
+/* Owner thread: makes the view of what the cluster is now the newest one, and clears `dirty`. */
+void publish_build(struct publisher *publisher, const struct cluster *cluster, int64_t now_ms,
+                   struct publish_dirty *dirty);
+/* Owner thread: readers get none until the next publish_build. */
+void publish_withdraw(struct publisher *publisher);
+
+#endif

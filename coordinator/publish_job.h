@@ -1,0 +1,26 @@
+/* One job as readers see it: placement and observation joined. Internal to publish; owner thread.
+ */
+#ifndef BATON_COORDINATOR_PUBLISH_JOB_H
+#define BATON_COORDINATOR_PUBLISH_JOB_H
+
+#include "coordinator/publish.h"
+
+struct view_trend {      /* of one processor's lag */
+    int64_t at;          /* of the report; API_UNKNOWN: none */
+    int64_t lag_records; /* API_UNKNOWN: not known */
+    double per_s;        /* how fast it changes, smoothed; below 0: it shrinks */
+};
+
+/* `before` is the job's view that was published last, or NULL. */
+struct view_job *publish_make_job(const struct cluster *cluster, const struct job *job,
+                                  const struct view_job *before, int64_t now_ms);
+void publish_free_job(struct view_job *view);
+
+/* All that is wrong with the job, into view->problems; publish_problems.c. */
+void publish_find_problems(const struct cluster *cluster, const struct job *job, int64_t now_ms,
+                           struct view_job *view);
+
+/* A text of the API: formatted, and cut at a whole character where it would be too long. */
+char *publish_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
