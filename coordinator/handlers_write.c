@@ -1,0 +1,348 @@
+/* Requests that the owner thread answers: changes, waits, history. Here they are checked and
+ * decoded. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/spec.h"
+#include "common/mem.h"
+#include "coordinator/core/view.h"
+#include "coordinator/http_private.h"
+#include "coordinator/request.h"
+
+static const struct httpd_target *target_of(const struct exchange *exchange)
+{
+    return &exchange->request->target;
+}
+
+static char *api_actor(const struct exchange *exchange)
+{
+    return mem_printf("api %s", exchange->request->peer);
+}
+
+static char *agent_actor(const char *agent_id)
+{
+    return mem_printf("agent %s", agent_id);
+}
+
+/* A parameter or header that is wrong is answered here: false. */
+static bool check_query(struct exchange *exchange, enum err_code code, const struct err *err)
+{
+    if (code != ERR_NONE)
+        exchange_problem(exchange, "invalid_query", "%s", err->text);
+    return code == ERR_NONE;
+}
+
+/* NULL when absent; false: it is there twice, which is answered. */
+static bool single_header(struct exchange *exchange, const char *name, const char **ret_value)
+{
+    bool repeated = false;
+    *ret_value = httpd_header(exchange->request, name, &repeated);
+    if (repeated)
+        exchange_problem(exchange, "invalid_header", "%s is given more than once", name);
+    return !repeated;
+}
+
+static bool read_if_match(struct exchange *exchange, struct coord_event *event)
+{
+    const char *value = NULL;
+    struct err err;
+    if (!single_header(exchange, "If-Match", &value))
+        return false;
+    if (request_if_match(value, &event->if_match, &err) == ERR_NONE)
+        return true;
+    exchange_problem(exchange, "invalid_header", "%s", err.text);
+    return false;
+}
+
+static bool read_if_none_match(struct exchange *exchange, struct coord_event *event)
+{
+    const char *value = NULL;
+    struct err err;
+    if (!single_header(exchange, "If-None-Match", &value))
+        return false;
+    if (request_if_none_match(value, &event->if_none_match, &err) == ERR_NONE)
+        return true;
+    exchange_problem(exchange, "invalid_header", "%s", err.text);
+    return false;
+}
+
+/* ---- jobs */
+
+static bool check_job_name(struct exchange *exchange)
+{
+    const char *name = exchange->match.parameters[0];
+    if (schema_name_valid(name))
+        return true;
+    exchange_problem(exchange, "malformed_target",
+                     "\"%s\" can not be the name of a job: it must be 1 to %d of the characters "
+                     "a-z, 0-9, '.', '_' and '-', the first a letter or a digit",
+                     name, API_NAME_BYTES_MAX);
+    return false;
+}
+
+static bool decode_spec(struct exchange *exchange, struct job_spec *ret_spec)
+{
+    if (!exchange_decode(exchange, &schema_job_spec, ret_spec))
+        return false;
+    spec_complete(ret_spec);
+    struct codec_faults faults = {0};
+    enum err_code code = spec_check(ret_spec, &faults);
+    if (code != ERR_NONE) {
+        exchange_faults(exchange, &faults);
+        schema_free(&schema_job_spec, ret_spec);
+    }
+    codec_faults_finish(&faults);
+    return code == ERR_NONE;
+}
+
+static void put_job(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_JOB_PUT};
+    if (!check_job_name(exchange) || !read_if_match(exchange, &event) ||
+        !read_if_none_match(exchange, &event))
+        return;
+    if (event.if_none_match && event.if_match != 0) {
+        exchange_problem(exchange, "invalid_header",
+                         "If-Match and If-None-Match can not be true together");
+        return;
+    }
+    if (!decode_spec(exchange, &event.spec))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void delete_job(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_JOB_DELETE};
+    if (!check_job_name(exchange) || !read_if_match(exchange, &event))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+/* ---- agents, as people see them */
+
+static void forget_agent(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_AGENT_FORGET,
+                                .name = mem_strdup(exchange->match.parameters[0]),
+                                .actor = api_actor(exchange)};
+    exchange_post(exchange, &event);
+}
+
+/* ---- operations and events */
+
+static bool read_operation_id(struct exchange *exchange, uint64_t *ret_id)
+{
+    const char *text = exchange->match.parameters[0];
+    if (view_operation_parse(text, ret_id))
+        return true;
+    exchange_problem(exchange, "operation_not_found", "there is no operation \"%s\"", text);
+    return false;
+}
+
+/* From the published view, when it is there. */
+static bool answer_known_operation(struct exchange *exchange)
+{
+    const struct view *view = publish_acquire(exchange->http->config.sources.publisher);
+    const struct operation_view *operation =
+        view == NULL ? NULL : view_find_operation(view, exchange->match.parameters[0]);
+    if (operation != NULL)
+        exchange_value(exchange, &schema_operation_view, operation, 0);
+    publish_release(view);
+    return operation != NULL;
+}
+
+static void get_operation(struct exchange *exchange)
+{
+    uint64_t id = 0;
+    int64_t wait_ms = 0;
+    struct err err;
+    if (!read_operation_id(exchange, &id) ||
+        !check_query(exchange, request_wait(target_of(exchange), &wait_ms, &err), &err))
+        return;
+    if (wait_ms == 0) {
+        if (answer_known_operation(exchange))
+            return;
+        struct archive_query query = {.kind = ARCHIVE_QUERY_OPERATION, .operation = id};
+        exchange_ask(exchange, &query);
+        return;
+    }
+    struct coord_event event = {.kind = COORD_EVENT_OPERATION_WAIT,
+                                .operation = id,
+                                .wait_ms = wait_ms,
+                                .actor = api_actor(exchange)};
+    exchange_post(exchange, &event);
+}
+
+static void cancel_operation(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_OPERATION_CANCEL};
+    if (!read_operation_id(exchange, &event.operation))
+        return;
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static bool read_state(struct exchange *exchange, struct archive_query *query)
+{
+    const char *text = request_parameter(target_of(exchange), "state");
+    int state = 0;
+    if (text == NULL)
+        return true;
+    if (!schema_enum_parse(schema_names_operation_state, text, &state)) {
+        exchange_problem(exchange, "invalid_query",
+                         "state must be pending, running, succeeded, failed or cancelled");
+        return false;
+    }
+    query->only_state = true;
+    query->state = (enum operation_state)state;
+    return true;
+}
+
+static bool read_operation_cursor(struct exchange *exchange, uint64_t *ret_before)
+{
+    const char *text = request_parameter(target_of(exchange), "cursor");
+    if (text == NULL || view_operation_parse(text, ret_before))
+        return true;
+    exchange_problem(exchange, "invalid_query",
+                     "cursor must be `next` of the page before, as it is");
+    return false;
+}
+
+static void list_operations(struct exchange *exchange)
+{
+    struct archive_query query = {.kind = ARCHIVE_QUERY_OPERATIONS};
+    const char *job = NULL;
+    struct err err;
+    if (!check_query(exchange, request_limit(target_of(exchange), &query.limit, &err), &err) ||
+        !check_query(exchange, request_job(target_of(exchange), &job, &err), &err) ||
+        !read_state(exchange, &query) || !read_operation_cursor(exchange, &query.before))
+        return;
+    query.job = job == NULL ? NULL : mem_strdup(job);
+    exchange_ask(exchange, &query);
+}
+
+static void list_events(struct exchange *exchange)
+{
+    struct archive_query query = {.kind = ARCHIVE_QUERY_EVENTS};
+    const struct httpd_target *target = target_of(exchange);
+    const char *job = NULL;
+    struct err err;
+    if (!check_query(exchange, request_limit(target, &query.limit, &err), &err) ||
+        !check_query(exchange, request_number(target, "after", 0, &query.after, &err), &err) ||
+        !check_query(exchange, request_wait(target, &query.wait_ms, &err), &err) ||
+        !check_query(exchange, request_job(target, &job, &err), &err))
+        return;
+    query.job = job == NULL ? NULL : mem_strdup(job);
+    exchange_ask(exchange, &query);
+}
+
+/* ---- the agent protocol */
+
+static void register_agent(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_AGENT_REGISTER};
+    if (!exchange_decode(exchange, &schema_agent_registration, &event.registration))
+        return;
+    event.actor = agent_actor(event.registration.agent_id);
+    exchange_post(exchange, &event);
+}
+
+static bool check_agent_id(struct exchange *exchange)
+{
+    const char *agent_id = exchange->match.parameters[0];
+    if (schema_agent_id_valid(agent_id))
+        return true;
+    exchange_problem(exchange, "agent_unknown", "agent \"%s\" is not registered", agent_id);
+    return false;
+}
+
+static void deregister_agent(struct exchange *exchange)
+{
+    const char *incarnation = NULL;
+    struct err err;
+    if (!check_agent_id(exchange) ||
+        !check_query(exchange, request_incarnation(target_of(exchange), &incarnation, &err), &err))
+        return;
+    struct coord_event event = {.kind = COORD_EVENT_AGENT_DEREGISTER,
+                                .name = mem_strdup(exchange->match.parameters[0]),
+                                .incarnation = mem_strdup(incarnation),
+                                .actor = agent_actor(exchange->match.parameters[0])};
+    exchange_post(exchange, &event);
+}
+
+static void poll_assignment(struct exchange *exchange)
+{
+    const struct httpd_target *target = target_of(exchange);
+    struct coord_event event = {.kind = COORD_EVENT_POLL};
+    const char *incarnation = NULL;
+    struct err err;
+    if (!check_agent_id(exchange) ||
+        !check_query(exchange, request_incarnation(target, &incarnation, &err), &err) ||
+        !check_query(exchange, request_version(target, "after", &event.after, &err), &err) ||
+        !check_query(exchange, request_wait(target, &event.wait_ms, &err), &err))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.incarnation = mem_strdup(incarnation);
+    event.actor = agent_actor(event.name);
+    exchange_post(exchange, &event);
+}
+
+static void report(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_REPORT};
+    if (!check_agent_id(exchange) ||
+        !exchange_decode(exchange, &schema_agent_report, &event.report))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = agent_actor(event.name);
+    exchange_post(exchange, &event);
+}
+
+/* ---- dispatch */
+
+void handlers_write(struct exchange *exchange)
+{
+    switch ((int)exchange->match.route->id) {
+    case ROUTE_JOB_PUT:
+        put_job(exchange);
+        return;
+    case ROUTE_JOB_DELETE:
+        delete_job(exchange);
+        return;
+    case ROUTE_AGENT_FORGET:
+        forget_agent(exchange);
+        return;
+    case ROUTE_OPERATIONS_LIST:
+        list_operations(exchange);
+        return;
+    case ROUTE_OPERATION_GET:
+        get_operation(exchange);
+        return;
+    case ROUTE_OPERATION_CANCEL:
+        cancel_operation(exchange);
+        return;
+    case ROUTE_EVENTS:
+        list_events(exchange);
+        return;
+    case ROUTE_AGENT_REGISTER:
+        register_agent(exchange);
+        return;
+    case ROUTE_AGENT_DEREGISTER:
+        deregister_agent(exchange);
+        return;
+    case ROUTE_AGENT_ASSIGNMENT:
+        poll_assignment(exchange);
+        return;
+    case ROUTE_AGENT_REPORT:
+        report(exchange);
+        return;
+    default:
+        assert(!"a route that the owner thread answers");
+    }
+}
