@@ -40,14 +40,16 @@ TESTBIN := $(if $(filter hooks,$(VARIANT)),$(BUILD),$(BUILD)/$(VARIANT))/test
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
             -Wformat=2 -Wconversion -Wno-sign-conversion $(WERROR)
 HARDENING := -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fcf-protection
-SANITIZE_COMMON := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
+# What these two guess depends on what the optimiser knows; instrumented code makes them cry wolf.
+QUIET := -Wno-format-truncation -Wno-maybe-uninitialized
+SANITIZE_COMMON := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE $(QUIET)
 
 FLAGS_default := -O2 $(HARDENING)
 FLAGS_hooks   := -O2 $(HARDENING) -DBATON_TEST_HOOKS
 FLAGS_asan    := $(SANITIZE_COMMON) -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -DBATON_TEST_HOOKS
 FLAGS_tsan    := $(SANITIZE_COMMON) -fsanitize=thread -DBATON_TEST_HOOKS
-FLAGS_cover   := -O0 --coverage -fprofile-update=atomic -DBATON_TEST_HOOKS
+FLAGS_cover   := -O0 --coverage -fprofile-update=atomic $(QUIET) -DBATON_TEST_HOOKS
 FLAGS_VARIANT := $(FLAGS_$(VARIANT))
 ifeq ($(strip $(FLAGS_VARIANT)),)
 $(error unknown VARIANT '$(VARIANT)': use default, hooks, asan, tsan or cover)
