@@ -10,6 +10,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* ---- what a coordinator says, as texts */
+
+#define FAKE_CLUSTER "22222222-2222-4222-8222-222222222222"
+#define FAKE_JOB     "44444444-4444-4444-8444-444444444444"
+
+#define FAKE_WELCOME_OF(cluster, report_interval)                                                  \
+    "{\"cluster\":\"" cluster "\",\"protocol\":1,\"agent_timeout\":\"10s\","                       \
+    "\"report_interval\":\"" report_interval "\",\"poll_wait\":\"25s\"}"
+#define FAKE_WELCOME FAKE_WELCOME_OF(FAKE_CLUSTER, "100ms")
+
+/* A document of the job "orders" with 2 partitions and 2 processors; `tasks` of FAKE_TASK. */
+#define FAKE_DOCUMENT(version, tasks)                                                              \
+    "{\"version\":\"" version "\",\"jobs\":[{\"name\":\"orders\",\"incarnation\":\"" FAKE_JOB      \
+    "\",\"spec\":{\"inputs\":[\"in\"],\"output\":\"out\",\"group_id\":\"g\",\"logic\":{\"kind\":"  \
+    "\"builtin\",\"name\":\"count\",\"version\":\"1\"},\"processors\":2},\"partitions_initial\":"  \
+    "2,"                                                                                           \
+    "\"partitions\":2,\"processors_initial\":2,\"processors\":2,\"partitioner\":\"murmur2\","      \
+    "\"paused\":false,\"origins\":[{\"topic\":0,\"partition\":0,\"offset\":0},{\"topic\":0,"       \
+    "\"partition\":1,\"offset\":5}]}],\"tasks\":[" tasks "]}"
+#define FAKE_TASK(processor)                                                                       \
+    "{\"job\":\"orders\",\"processor\":" processor ",\"role\":\"active\",\"epoch\":7,"             \
+    "\"handoff\":0,\"owned\":[" processor "],\"read\":[" processor "]}"
+#define FAKE_PROBLEM(status, code)                                                                 \
+    "{\"type\":\"urn:baton:problem:" code "\",\"title\":\"t\",\"status\":" status                  \
+    ",\"detail\":\"because\",\"code\":\"" code "\",\"errors\":[]}"
+
 enum fake_route { FAKE_REGISTER, FAKE_POLL, FAKE_REPORT, FAKE_DEREGISTER, FAKE_OTHER, FAKE_ROUTES };
 
 struct fake_answer {

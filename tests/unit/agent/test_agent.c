@@ -17,26 +17,11 @@
 #include "tests/unit/agent/fake_coordinator.h"
 #include "tests/unit/agent/fake_tasks.h"
 
-#define CLUSTER "22222222-2222-4222-8222-222222222222"
-#define JOB     "44444444-4444-4444-8444-444444444444"
-
-#define WELCOME                                                                                    \
-    "{\"cluster\":\"" CLUSTER "\",\"protocol\":1,\"agent_timeout\":\"10s\",\"report_interval\":"   \
-    "\"100ms\",\"poll_wait\":\"25s\"}"
-#define JOB_TEXT                                                                                   \
-    "{\"name\":\"orders\",\"incarnation\":\"" JOB "\",\"spec\":{\"inputs\":[\"in\"],\"output\":"   \
-    "\"out\",\"group_id\":\"g\",\"logic\":{\"kind\":\"builtin\",\"name\":\"count\",\"version\":"   \
-    "\"1\"},\"processors\":2},\"partitions_initial\":2,\"partitions\":2,\"processors_initial\":2," \
-    "\"processors\":2,\"partitioner\":\"murmur2\",\"paused\":false,\"origins\":[]}"
-#define TASK_TEXT(processor)                                                                       \
-    "{\"job\":\"orders\",\"processor\":" processor ",\"role\":\"active\",\"epoch\":7,"             \
-    "\"handoff\":0,\"owned\":[" processor "],\"read\":[" processor "]}"
-#define DOCUMENT(version, tasks)                                                                   \
-    "{\"version\":\"" version "\",\"jobs\":[" JOB_TEXT "],\"tasks\":[" tasks "]}"
-#define TWO_TASKS TASK_TEXT("0") "," TASK_TEXT("1")
-#define PROBLEM(status, code)                                                                      \
-    "{\"type\":\"urn:baton:problem:" code "\",\"title\":\"t\",\"status\":" status                  \
-    ",\"detail\":\"because\",\"code\":\"" code "\",\"errors\":[]}"
+#define WELCOME   FAKE_WELCOME
+#define DOCUMENT  FAKE_DOCUMENT
+#define TASK_TEXT FAKE_TASK
+#define TWO_TASKS FAKE_TASK("0") "," FAKE_TASK("1")
+#define PROBLEM   FAKE_PROBLEM
 
 static struct fake_coordinator *fake;
 static struct endpoint *endpoint;
@@ -234,9 +219,7 @@ Test(agent, is_not_ready_and_runs_nothing_before_its_first_document)
 
 Test(agent, reports_at_its_interval_and_at_once_when_a_task_says_so)
 {
-    script(FAKE_REGISTER, 200,
-           "{\"cluster\":\"" CLUSTER "\",\"protocol\":1,\"agent_timeout\":\"10s\","
-           "\"report_interval\":\"20s\",\"poll_wait\":\"25s\"}");
+    script(FAKE_REGISTER, 200, FAKE_WELCOME_OF(FAKE_CLUSTER, "20s"));
     script(FAKE_POLL, 200, DOCUMENT("3.17", TWO_TASKS));
     fake_script(fake, FAKE_POLL, (struct fake_answer){.status = 204, .hold = true});
     script(FAKE_DEREGISTER, 204, NULL);

@@ -12,26 +12,11 @@
 #include "tests/unit/agent/fake_coordinator.h"
 
 #define INCARNATION   "11111111-1111-4111-8111-111111111111"
-#define CLUSTER       "22222222-2222-4222-8222-222222222222"
 #define OTHER_CLUSTER "33333333-3333-4333-8333-333333333333"
-#define JOB           "44444444-4444-4444-8444-444444444444"
 
-#define WELCOME_OF(cluster, timeout)                                                               \
-    "{\"cluster\":\"" cluster "\",\"protocol\":1,\"agent_timeout\":\"" timeout                     \
-    "\",\"report_interval\":\"500ms\",\"poll_wait\":\"25s\"}"
-#define WELCOME WELCOME_OF(CLUSTER, "10s")
-#define DOCUMENT(version)                                                                          \
-    "{\"version\":\"" version "\",\"jobs\":[{\"name\":\"orders\",\"incarnation\":\"" JOB           \
-    "\",\"spec\":{\"inputs\":[\"in\"],\"output\":\"out\",\"group_id\":\"g\",\"logic\":{\"kind\":"  \
-    "\"builtin\",\"name\":\"count\",\"version\":\"1\"},\"processors\":2},\"partitions_initial\":"  \
-    "2,"                                                                                           \
-    "\"partitions\":2,\"processors_initial\":2,\"processors\":2,\"partitioner\":\"murmur2\","      \
-    "\"paused\":false,\"origins\":[{\"topic\":0,\"partition\":0,\"offset\":0},{\"topic\":0,"       \
-    "\"partition\":1,\"offset\":5}]}],\"tasks\":[{\"job\":\"orders\",\"processor\":1,\"role\":"    \
-    "\"active\",\"epoch\":7,\"handoff\":0,\"owned\":[1],\"read\":[1]}]}"
-#define PROBLEM(status, code)                                                                      \
-    "{\"type\":\"urn:baton:problem:" code "\",\"title\":\"t\",\"status\":" status                  \
-    ",\"detail\":\"because\",\"code\":\"" code "\",\"errors\":[]}"
+#define WELCOME           FAKE_WELCOME
+#define DOCUMENT(version) FAKE_DOCUMENT(version, FAKE_TASK("1"))
+#define PROBLEM           FAKE_PROBLEM
 
 static struct fake_coordinator *fake;
 static struct mailbox *mailbox;
@@ -153,8 +138,8 @@ Test(coordinator_link, registers_polls_and_asks_for_what_is_newer)
     start();
 
     struct link_message *message = receive(LINK_MESSAGE_WELCOME);
-    cr_assert_str_eq(message->welcome.cluster, CLUSTER);
-    cr_assert_eq(message->welcome.report_interval_ms, 500);
+    cr_assert_str_eq(message->welcome.cluster, FAKE_CLUSTER);
+    cr_assert_eq(message->welcome.report_interval_ms, 100);
     link_message_free(message);
 
     message = receive(LINK_MESSAGE_ASSIGNMENT);
@@ -523,7 +508,7 @@ Test(coordinator_link, a_slow_answer_is_given_up)
 Test(coordinator_link, another_cluster_is_not_joined)
 {
     script(FAKE_REGISTER, 201, WELCOME);
-    script(FAKE_REGISTER, 201, WELCOME_OF(OTHER_CLUSTER, "10s"));
+    script(FAKE_REGISTER, 201, FAKE_WELCOME_OF(OTHER_CLUSTER, "100ms"));
     script(FAKE_REGISTER, 201, WELCOME);
     script(FAKE_POLL, 404, PROBLEM("404", "agent_unknown"));
     script_hold(FAKE_POLL);
@@ -532,7 +517,7 @@ Test(coordinator_link, another_cluster_is_not_joined)
 
     expect(LINK_MESSAGE_WELCOME);
     struct link_message *message = receive(LINK_MESSAGE_WELCOME);
-    cr_assert_str_eq(message->welcome.cluster, CLUSTER);
+    cr_assert_str_eq(message->welcome.cluster, FAKE_CLUSTER);
     link_message_free(message);
     cr_assert_eq(fake_count(fake, FAKE_REGISTER), 3);
     cr_assert_eq(counts().registration_failures, 1);

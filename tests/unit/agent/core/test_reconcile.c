@@ -55,7 +55,7 @@ static void expect(const struct agent_document *of, const struct reconcile_slot 
 
     reconcile_compute(of, slots, count, now_ms, &actions);
     for (size_t i = 0; i < actions.count; i++)
-        strncat(found, &letters[actions.items[i].kind], 1);
+        found[i] = letters[actions.items[i].kind];
     cr_assert_str_eq(found, kinds);
     reconcile_actions_finish(&actions);
 }
