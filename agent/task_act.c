@@ -131,16 +131,34 @@ static void open_store(struct task_thread *thread)
     event->set_aside = condition == STORE_SET_ASIDE;
 }
 
+/*
+ * The stable end is asked for before the end, and records come in between: an open transaction is
+ * one that holds the same stable end at two looks in a row while all before it has been read (S7).
+ */
+static void find_stuck(struct task_thread *thread)
+{
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_range *range = &thread->ranges[i];
+        bool behind = range->stable_end < range->end &&
+                      thread->core.partitions[i].position >= range->stable_end;
+
+        thread->stuck[i] = behind && thread->blocked[i] == range->stable_end;
+        thread->blocked[i] = behind ? range->stable_end : API_UNKNOWN;
+    }
+}
+
 void task_act_ranges(struct task_thread *thread, int timeout_ms)
 {
     struct err err;
     enum err_code code = consumer_ranges(thread->consumer, thread->context->observer, timeout_ms,
                                          thread->ranges, &err);
 
-    if (code == ERR_NONE)
+    if (code == ERR_NONE) {
+        find_stuck(thread);
         task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL)->ranges = thread->ranges;
-    else
-        (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED, "kafka_unreachable", err.text);
+        return;
+    }
+    (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED, "kafka_unreachable", err.text);
 }
 
 /*

@@ -61,6 +61,9 @@ struct task_thread {
     struct store_position *lineage; /* per partition: next_offset is filled in at a checkpoint */
     int64_t *offsets;               /* scratch of events, per partition */
     struct task_range *ranges;
+    int64_t
+        *blocked; /* per partition: stable end that an open transaction pinned at the last look */
+    bool *stuck;  /* ... and at the one before as well */
     struct task_committed *committed;
     struct task_event_slot events[TASK_EVENTS_MAX];
     size_t event_next, event_count;
@@ -72,7 +75,8 @@ struct task_thread {
     int64_t report_due_ms;
     int64_t reported_phase;
     bool brokers_down;
-    size_t read_next; /* partition that is read first in the next round */
+    int64_t stuck_since_at, brokers_since_at; /* 0: not at present */
+    size_t read_next;                         /* partition that is read first in the next round */
     struct baton_header *headers;
     size_t headers_capacity;
     enum err_code sink_code; /* of the first output that could not be sent */

@@ -229,6 +229,33 @@ static void add_problem(struct task_report *report, const char *code, const char
     report->problems.count = count + 1;
 }
 
+/* When something that is (still) there began: `before` if it was there already. */
+static int64_t since(bool there, int64_t before)
+{
+    if (!there)
+        return 0;
+    return before != 0 ? before : clock_wall_ms();
+}
+
+static void report_stuck(struct task_thread *thread, struct task_report *report)
+{
+    const struct task_partition *partition = NULL;
+    char text[128];
+
+    for (size_t i = 0; i < thread->core.partition_count && partition == NULL; i++) {
+        if (thread->stuck[i] && thread->core.partitions[i].owned)
+            partition = &thread->core.partitions[i];
+    }
+    thread->stuck_since_at = since(partition != NULL, thread->stuck_since_at);
+    if (partition == NULL)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "input %u partition %u: offsets %lld to %lld are behind an open transaction",
+                   partition->topic, partition->partition, (long long)partition->range.stable_end,
+                   (long long)partition->range.end);
+    add_problem(report, "blocked_by_open_transaction", text, thread->stuck_since_at);
+}
+
 static void report_problems(struct task_thread *thread, struct task_report *report)
 {
     if (strcmp(thread->problem_code, thread->core.code) != 0) {
@@ -237,22 +264,11 @@ static void report_problems(struct task_thread *thread, struct task_report *repo
     }
     if (thread->core.code[0] != '\0')
         add_problem(report, thread->core.code, thread->core.detail, thread->problem_wall_at);
-    for (size_t i = 0; i < thread->core.partition_count; i++) {
-        const struct task_partition *partition = &thread->core.partitions[i];
-        char text[128];
-
-        /* All that is stable has been read, and there is more behind it: S7. */
-        if (partition->range.end == API_UNKNOWN || !partition->owned ||
-            partition->range.stable_end >= partition->range.end ||
-            partition->position < partition->range.stable_end)
-            continue;
-        (void)snprintf(text, sizeof(text),
-                       "input %u partition %u: offsets %lld to %lld are behind an open transaction",
-                       partition->topic, partition->partition,
-                       (long long)partition->range.stable_end, (long long)partition->range.end);
-        add_problem(report, "blocked_by_open_transaction", text, clock_wall_ms());
-        break;
-    }
+    report_stuck(thread, report);
+    thread->brokers_since_at = since(thread->brokers_down, thread->brokers_since_at);
+    if (thread->brokers_down && thread->core.code[0] == '\0')
+        add_problem(report, "kafka_unreachable", "no broker can be reached",
+                    thread->brokers_since_at);
 }
 
 static void report_progress(const struct task_thread *thread, struct task_report *report)
@@ -333,8 +349,6 @@ static void fill_report(struct task_thread *thread, struct task_report *report)
     copy_consuming(thread, report);
     report_progress(thread, report);
     report_problems(thread, report);
-    if (thread->brokers_down && thread->core.code[0] == '\0')
-        add_problem(report, "kafka_unreachable", "no broker can be reached", clock_wall_ms());
     if (thread->store != NULL)
         store_size(thread->store, &report->state_rows, &report->state_bytes);
 }
@@ -516,10 +530,13 @@ static void make_scratch(struct task_thread *thread)
     thread->lineage = mem_calloc(count, sizeof(*thread->lineage));
     thread->offsets = mem_calloc(count, sizeof(*thread->offsets));
     thread->ranges = mem_calloc(count, sizeof(*thread->ranges));
+    thread->blocked = mem_calloc(count, sizeof(*thread->blocked));
+    thread->stuck = mem_calloc(count, sizeof(*thread->stuck));
     thread->committed = mem_calloc(count, sizeof(*thread->committed));
     for (size_t i = 0; i < count; i++) {
         const struct task_partition *partition = &thread->core.partitions[i];
 
+        thread->blocked[i] = API_UNKNOWN;
         thread->lineage[i].topic = partition->topic;
         thread->lineage[i].partition = partition->partition;
         thread->lineage[i].root =
@@ -547,6 +564,8 @@ static void destroy(struct task_thread *thread)
     free(thread->lineage);
     free(thread->offsets);
     free(thread->ranges);
+    free(thread->blocked);
+    free(thread->stuck);
     free(thread->committed);
     free(thread->headers);
     free(thread);
