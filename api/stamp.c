@@ -31,6 +31,20 @@ static const char *parse_number(const char *text, char end, uint64_t max, uint64
     return p;
 }
 
+/* A UUID in lower case and nothing else: any other text of that length was written by someone else.
+ */
+static bool is_uuid(const char *text)
+{
+    for (int i = 0; i < API_UUID_BYTES; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        bool digit = (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f');
+
+        if (dash ? text[i] != '-' : !digit)
+            return false;
+    }
+    return true;
+}
+
 bool stamp_parse(const char *text, struct stamp *ret_stamp)
 {
     struct stamp stamp = {0};
@@ -40,7 +54,7 @@ bool stamp_parse(const char *text, struct stamp *ret_stamp)
     if (text == NULL || strncmp(text, "b1 ", 3) != 0)
         return false;
     text += 3;
-    if (strlen(text) <= API_UUID_BYTES || text[API_UUID_BYTES] != ' ')
+    if (!is_uuid(text) || text[API_UUID_BYTES] != ' ')
         return false;
     memcpy(stamp.incarnation, text, API_UUID_BYTES);
     p = parse_number(text + API_UUID_BYTES + 1, ' ', UINT32_MAX, &processor);
