@@ -8,9 +8,10 @@
 #include "agent/core/task_internal.h"
 
 #define PHASE(phase) FSM_BIT(TASK_PHASE_##phase)
-/* Whatever happens, a task can be closed, fail, and be found fenced while anything of it is open.
- */
+/* Whatever happens, a task can be closed and can fail while anything of it is open. */
 #define PHASE_ENDS (PHASE(CLOSED) | PHASE(FAILED))
+/* With a producer it can also be found fenced, and be repaired. */
+#define PHASE_WORK (PHASE(PRODUCER) | PHASE(FENCED) | PHASE_ENDS)
 
 static const struct fsm_table phase_table =
     {
@@ -20,21 +21,14 @@ static const struct fsm_table phase_table =
             {
                 [TASK_PHASE_OPEN] = {"open", PHASE(RANGES) | PHASE_ENDS},
                 [TASK_PHASE_RANGES] = {"ranges", PHASE(VERIFY) | PHASE(PRODUCER) | PHASE_ENDS},
-                [TASK_PHASE_VERIFY] = {"verify", PHASE(PRODUCER) | PHASE_ENDS},
+                [TASK_PHASE_VERIFY] = {"verify", PHASE(PRODUCER) | PHASE(RANGES) | PHASE_ENDS},
                 [TASK_PHASE_PRODUCER] = {"producer", PHASE(COMMITTED) | PHASE(FENCED) | PHASE_ENDS},
-                [TASK_PHASE_COMMITTED] = {"committed", PHASE(REPLAY) | PHASE(OPEN) |
-                                                           PHASE(PRODUCER) | PHASE(FENCED) |
-                                                           PHASE_ENDS},
-                [TASK_PHASE_REPLAY] = {"replay", PHASE(STAMP) | PHASE(PRODUCER) |
-                                                     PHASE(CHECKPOINT) | PHASE(FENCED) |
-                                                     PHASE_ENDS},
-                [TASK_PHASE_STAMP] = {"stamp", PHASE(ACTIVE) | PHASE(PRODUCER) | PHASE(RELEASE) |
-                                                   PHASE(FENCED) | PHASE_ENDS},
-                [TASK_PHASE_ACTIVE] = {"active",
-                                       PHASE(REINIT) | PHASE(RELEASE) | PHASE(PRODUCER) |
-                                           PHASE(FENCED) | PHASE_ENDS},
-                [TASK_PHASE_REINIT] = {"reinit", PHASE(PRODUCER) | PHASE(RELEASE) |
-                                                     PHASE(FENCED) | PHASE_ENDS},
+                [TASK_PHASE_COMMITTED] = {"committed",
+                                          PHASE(REPLAY) | PHASE(OPEN) | PHASE(FENCED) | PHASE_ENDS},
+                [TASK_PHASE_REPLAY] = {"replay", PHASE(STAMP) | PHASE(CHECKPOINT) | PHASE_WORK},
+                [TASK_PHASE_STAMP] = {"stamp", PHASE(ACTIVE) | PHASE(RELEASE) | PHASE_WORK},
+                [TASK_PHASE_ACTIVE] = {"active", PHASE(REINIT) | PHASE(RELEASE) | PHASE_WORK},
+                [TASK_PHASE_REINIT] = {"reinit", PHASE(RELEASE) | PHASE_WORK},
                 [TASK_PHASE_RELEASE] = {"release", PHASE(CHECKPOINT) | PHASE(FENCED) | PHASE_ENDS},
                 [TASK_PHASE_CHECKPOINT] = {"checkpoint", PHASE_ENDS},
                 [TASK_PHASE_CLOSED] = {"closed", 0},
@@ -64,6 +58,7 @@ void task_init(struct task *task, const struct task_config *config, uint64_t epo
         .checkpoint_due_ms = TASK_NEVER,
         .renew_due_ms = TASK_NEVER,
         .watch_due_ms = TASK_NEVER,
+        .notice_due_ms = TASK_NEVER,
     };
     for (size_t i = 0; i < partition_count; i++) {
         partitions[i].t1 = API_UNKNOWN;
@@ -92,7 +87,15 @@ void task_ask(struct task *task, struct task_actions *actions, enum task_action 
 {
     assert(!task->waiting);
     task->waiting = true;
+    task->awaited = action;
     task_push(actions, action);
+}
+
+void task_give_up(struct task *task)
+{
+    task->waiting = false;
+    for (size_t i = 0; i < task->partition_count; i++)
+        task->partitions[i].committing = API_UNKNOWN;
 }
 
 void task_move(struct task *task, enum task_phase phase, int64_t now_ms)
@@ -129,8 +132,18 @@ void task_clear_problem(struct task *task)
     task->detail[0] = '\0';
 }
 
+void task_clear_problem_of(struct task *task, const char *code)
+{
+    if (strcmp(task->code, code) == 0)
+        task_clear_problem(task);
+}
+
 void task_back_off(struct task *task, int64_t now_ms)
 {
+    /* It worked for a while: this failure is not the next of a row. */
+    if (task->phase.state == TASK_PHASE_ACTIVE &&
+        now_ms - task->phase.since_ms >= TASK_BACKOFF_MAX_MS)
+        task->backoff_ms = 0;
     task->retry_ms = now_ms + task->backoff_ms;
     task->backoff_ms = task->backoff_ms == 0 ? TASK_BACKOFF_MIN_MS : task->backoff_ms * 2;
     if (task->backoff_ms > TASK_BACKOFF_MAX_MS)
@@ -144,13 +157,15 @@ static void close_all(struct task *task, struct task_actions *actions)
     task->commit_all = false;
     task->full = false;
     task->commit_due_ms = TASK_NEVER;
-    task->checkpoint_due_ms = TASK_NEVER;
-    task->renew_due_ms = TASK_NEVER;
-    task->watch_due_ms = TASK_NEVER;
     task_hold(task);
-    task->waiting = false;
+    task_give_up(task);
     task_ask(task, actions, TASK_ACTION_CLOSE);
-    task_push(actions, TASK_ACTION_REPORT);
+}
+
+void task_end(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    task_move(task, TASK_PHASE_CLOSED, now_ms);
+    close_all(task, actions);
 }
 
 void task_fail(struct task *task, struct task_actions *actions, int64_t retry_ms, int64_t now_ms)
@@ -158,6 +173,7 @@ void task_fail(struct task *task, struct task_actions *actions, int64_t retry_ms
     task_move(task, TASK_PHASE_FAILED, now_ms);
     task->retry_ms = retry_ms;
     close_all(task, actions);
+    task_push(actions, TASK_ACTION_REPORT);
 }
 
 void task_fence(struct task *task, struct task_actions *actions, const char *detail, int64_t now_ms)
@@ -165,6 +181,7 @@ void task_fence(struct task *task, struct task_actions *actions, const char *det
     task_set_problem(task, "fenced", detail, now_ms);
     task_move(task, TASK_PHASE_FENCED, now_ms);
     close_all(task, actions);
+    task_push(actions, TASK_ACTION_REPORT);
 }
 
 void task_enter(struct task *task, struct task_actions *actions, enum task_phase phase,
@@ -173,12 +190,16 @@ void task_enter(struct task *task, struct task_actions *actions, enum task_phase
     task_move(task, phase, now_ms);
     if (task->retry_ms > now_ms)
         return;
+    if (phase == TASK_PHASE_OPEN || phase == TASK_PHASE_PRODUCER)
+        task->epoch_tried = task->epoch;
+    if (phase == TASK_PHASE_OPEN)
+        task->restart = false;
     if (phase == TASK_PHASE_PRODUCER)
         task->epoch_working = task->epoch;
     task_ask(task, actions, (enum task_action)(phase_action[phase] - 1));
 }
 
-/* Failures that any phase can meet. */
+/* Of Kafka or the store, in any phase: tried again from here, or from the start. */
 static void handle_failure(struct task *task, const struct task_event *event,
                            struct task_actions *actions)
 {
@@ -194,47 +215,36 @@ static void handle_failure(struct task *task, const struct task_event *event,
         task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
 }
 
+/* The watch of at_least_once looks again at its next turn; what else is wrong is more telling. */
+static void handle_committed_failed(struct task *task, const struct task_event *event,
+                                    struct task_actions *actions)
+{
+    if (task->phase.state == TASK_PHASE_COMMITTED)
+        handle_failure(task, event, actions);
+    else if (task->code[0] == '\0')
+        task_set_problem(task, "kafka_unreachable", event->detail, event->now_ms);
+}
+
 static void handle_corrupt(struct task *task, const struct task_event *event,
                            struct task_actions *actions)
 {
     task_set_problem(task, "state_set_aside", event->detail, event->now_ms);
+    task_back_off(task, event->now_ms);
     task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
     task_push(actions, TASK_ACTION_UNASSIGN);
     task_push(actions, TASK_ACTION_SET_ASIDE);
-    task_fail(task, actions, event->now_ms, event->now_ms);
+    task_fail(task, actions, task->retry_ms, event->now_ms);
 }
 
-static void handle_refused(struct task *task, const struct task_event *event)
+static void handle_broken(struct task *task, const struct task_event *event,
+                          struct task_actions *actions)
 {
-    char text[TASK_DETAIL_BYTES];
-
-    (void)snprintf(text, sizeof(text), "offset %lld: %s", (long long)event->offset, event->detail);
-    task_set_problem_at(task, event->index, event->code, text, event->now_ms);
-    task_hold(task);
-    task->halting = true;
-    task->commit_all = true; /* so that the commit happens, moved or not */
-    task->commit_due_ms = event->now_ms;
-}
-
-static void handle_commit_end(struct task *task, const struct task_event *event,
-                              struct task_actions *actions)
-{
-    switch (event->kind) {
-    case TASK_EVENT_COMMIT_DONE:
-        task_commit_done(task, actions, event->now_ms);
-        break;
-    case TASK_EVENT_COMMIT_FENCED:
-        task_fence(task, actions, event->detail, event->now_ms);
-        break;
-    default:
-        task_set_problem(task, event->code != NULL ? event->code : "transaction_failed",
-                         event->detail, event->now_ms);
-        if (event->fatal)
-            task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
-        else
-            task_repair(task, actions, event->now_ms);
-        break;
-    }
+    task_set_problem(task, event->code != NULL ? event->code : "transaction_failed", event->detail,
+                     event->now_ms);
+    if (event->fatal)
+        task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
+    else
+        task_repair(task, actions, event->now_ms);
 }
 
 static void handle_tick(struct task *task, const struct task_event *event,
@@ -259,34 +269,78 @@ static void handle_desired(struct task *task, const struct task_event *event)
         task->epoch = event->epoch;
     if (event->restart && task->phase.state == TASK_PHASE_FAILED)
         task->retry_ms = event->now_ms;
+    else if (event->restart && task->halting)
+        task->restart = true;
 }
 
-/* Does the event answer what the task waits for? (Ranges are also observed in between.) */
+#define ACTION(action) (UINT32_C(1) << TASK_ACTION_##action)
+
+static const uint32_t answered[TASK_EVENT_COUNT] = {
+    [TASK_EVENT_STORE_OPENED] = ACTION(OPEN_STORE),
+    [TASK_EVENT_STORE_FAILED] = ACTION(OPEN_STORE) | ACTION(DROP_STATE),
+    [TASK_EVENT_RANGES] = ACTION(QUERY_RANGES),
+    [TASK_EVENT_RANGES_FAILED] = ACTION(QUERY_RANGES),
+    [TASK_EVENT_VERIFIED] = ACTION(VERIFY),
+    [TASK_EVENT_VERIFY_MISMATCH] = ACTION(VERIFY),
+    [TASK_EVENT_VERIFY_FAILED] = ACTION(VERIFY),
+    [TASK_EVENT_PRODUCER_READY] = ACTION(OPEN_PRODUCER),
+    [TASK_EVENT_PRODUCER_FENCED] = ACTION(OPEN_PRODUCER),
+    [TASK_EVENT_PRODUCER_FAILED] = ACTION(OPEN_PRODUCER),
+    [TASK_EVENT_COMMITTED_READ] = ACTION(FETCH_COMMITTED),
+    [TASK_EVENT_COMMITTED_FAILED] = ACTION(FETCH_COMMITTED),
+    [TASK_EVENT_COMMIT_DONE] = ACTION(COMMIT),
+    [TASK_EVENT_COMMIT_FENCED] = ACTION(COMMIT),
+    [TASK_EVENT_COMMIT_FAILED] = ACTION(COMMIT),
+    [TASK_EVENT_STATE_DROPPED] = ACTION(DROP_STATE),
+    [TASK_EVENT_CLOSED] = ACTION(CLOSE),
+};
+
 static bool is_answer(const struct task *task, const struct task_event *event)
+{
+    return task->waiting && (answered[event->kind] & (UINT32_C(1) << task->awaited)) != 0;
+}
+
+static bool is_in(const struct task *task, enum task_phase first, enum task_phase last)
+{
+    return task->phase.state >= (int)first && task->phase.state <= (int)last;
+}
+
+/*
+ * An event that answers nothing. Late answers, and what is said of things that have been closed
+ * since, mean nothing any more; what was said of a record or a position while a commit was under
+ * way will come up again when reading goes on.
+ */
+static bool is_heard(const struct task *task, const struct task_event *event)
 {
     switch (event->kind) {
     case TASK_EVENT_START:
+        return task->phase.state == TASK_PHASE_OPEN && !task->waiting;
     case TASK_EVENT_TICK:
     case TASK_EVENT_DESIRED:
     case TASK_EVENT_STOP:
+        return true;
+    case TASK_EVENT_RANGES:
+        return is_in(task, TASK_PHASE_VERIFY, TASK_PHASE_CHECKPOINT);
     case TASK_EVENT_CHECKPOINTED:
     case TASK_EVENT_CHECKPOINT_FAILED:
+        return task->checkpoint_running && is_in(task, TASK_PHASE_OPEN, TASK_PHASE_CHECKPOINT);
+    case TASK_EVENT_COMMIT_FENCED:
     case TASK_EVENT_OUTPUT_FAILED:
+        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE);
+    case TASK_EVENT_STORE_CORRUPT:
+    case TASK_EVENT_STORE_FAILED:
+        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_CHECKPOINT);
+    case TASK_EVENT_FULL:
     case TASK_EVENT_POSITION_LOST:
     case TASK_EVENT_RECORD_REFUSED:
-    case TASK_EVENT_STORE_CORRUPT:
-    case TASK_EVENT_FULL:
-        return false;
-    case TASK_EVENT_RANGES:
-    case TASK_EVENT_RANGES_FAILED:
-        return task->phase.state == TASK_PHASE_RANGES;
+        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE) && !task->waiting;
     default:
-        return true;
+        return false;
     }
 }
 
-static void dispatch(struct task *task, const struct task_event *event,
-                     struct task_actions *actions)
+static void handle_life(struct task *task, const struct task_event *event,
+                        struct task_actions *actions)
 {
     switch (event->kind) {
     case TASK_EVENT_START:
@@ -301,17 +355,22 @@ static void dispatch(struct task *task, const struct task_event *event,
     case TASK_EVENT_STOP:
         task->stopping = true;
         break;
+    default:
+        assert(event->kind == TASK_EVENT_CLOSED);
+        task_drop_checkpoint(task);
+        break;
+    }
+}
+
+static void handle_opening(struct task *task, const struct task_event *event,
+                           struct task_actions *actions)
+{
+    switch (event->kind) {
     case TASK_EVENT_STORE_OPENED:
-        if (event->set_aside)
-            task_set_problem(task, "state_set_aside", event->detail, event->now_ms);
         task_store_opened(task, event, actions);
         break;
     case TASK_EVENT_RANGES:
         task_ranges(task, event, actions);
-        break;
-    case TASK_EVENT_RANGES_FAILED:
-        if (task->phase.state == TASK_PHASE_RANGES)
-            handle_failure(task, event, actions);
         break;
     case TASK_EVENT_VERIFIED:
     case TASK_EVENT_VERIFY_MISMATCH:
@@ -327,23 +386,32 @@ static void dispatch(struct task *task, const struct task_event *event,
     case TASK_EVENT_COMMITTED_READ:
         task_committed_read(task, event, actions);
         break;
+    case TASK_EVENT_COMMITTED_FAILED:
+        handle_committed_failed(task, event, actions);
+        break;
+    default:
+        assert(event->kind == TASK_EVENT_STORE_FAILED || event->kind == TASK_EVENT_RANGES_FAILED ||
+               event->kind == TASK_EVENT_PRODUCER_FAILED);
+        handle_failure(task, event, actions);
+        break;
+    }
+}
+
+static void handle_working(struct task *task, const struct task_event *event,
+                           struct task_actions *actions)
+{
+    switch (event->kind) {
     case TASK_EVENT_COMMIT_DONE:
+        task_commit_done(task, actions, event->now_ms);
+        break;
     case TASK_EVENT_COMMIT_FENCED:
-    case TASK_EVENT_COMMIT_FAILED:
-    case TASK_EVENT_OUTPUT_FAILED:
-        handle_commit_end(task, event, actions);
+        task_fence(task, actions, event->detail, event->now_ms);
         break;
     case TASK_EVENT_CHECKPOINTED:
-        if (task->checkpoint_running)
-            task_checkpointed(task, actions, event->now_ms);
+        task_checkpointed(task, actions, event->now_ms);
         break;
-    case TASK_EVENT_CHECKPOINT_FAILED: /* the store keeps the frozen state and tries again */
-        task_set_problem(task, "store_failed", event->detail, event->now_ms);
-        if (task->phase.state == TASK_PHASE_CHECKPOINT) {
-            task->checkpoint_running = false;
-            task_move(task, TASK_PHASE_CLOSED, event->now_ms);
-            task_push(actions, TASK_ACTION_CLOSE);
-        }
+    case TASK_EVENT_CHECKPOINT_FAILED:
+        task_checkpoint_failed(task, event, actions);
         break;
     case TASK_EVENT_STATE_DROPPED:
         task_state_dropped(task, event, actions);
@@ -351,22 +419,31 @@ static void dispatch(struct task *task, const struct task_event *event,
     case TASK_EVENT_STORE_CORRUPT:
         handle_corrupt(task, event, actions);
         break;
+    case TASK_EVENT_POSITION_LOST:
+        handle_failure(task, event, actions);
+        break;
     case TASK_EVENT_RECORD_REFUSED:
-        handle_refused(task, event);
+        task_refuse(task, event, actions);
         break;
     case TASK_EVENT_FULL:
         task->full = true;
         break;
-    case TASK_EVENT_CLOSED:
-        task->checkpoint_running = false;
-        break;
-    case TASK_EVENT_STORE_FAILED:
-    case TASK_EVENT_PRODUCER_FAILED:
-    case TASK_EVENT_COMMITTED_FAILED:
-    case TASK_EVENT_POSITION_LOST:
-        handle_failure(task, event, actions);
+    default:
+        assert(event->kind == TASK_EVENT_COMMIT_FAILED || event->kind == TASK_EVENT_OUTPUT_FAILED);
+        handle_broken(task, event, actions);
         break;
     }
+}
+
+static void dispatch(struct task *task, const struct task_event *event,
+                     struct task_actions *actions)
+{
+    if (event->kind <= TASK_EVENT_STOP || event->kind == TASK_EVENT_CLOSED)
+        handle_life(task, event, actions);
+    else if (event->kind <= TASK_EVENT_COMMITTED_FAILED && event->kind != TASK_EVENT_STORE_CORRUPT)
+        handle_opening(task, event, actions);
+    else
+        handle_working(task, event, actions);
 }
 
 /* After every event: what waits for its turn (a stop, a higher epoch) is taken up as soon as no
@@ -375,62 +452,46 @@ static void settle(struct task *task, struct task_actions *actions, int64_t now_
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
 
-    if (task->waiting || phase == TASK_PHASE_CLOSED || phase == TASK_PHASE_RELEASE ||
-        phase == TASK_PHASE_CHECKPOINT)
+    if (task->waiting || is_in(task, TASK_PHASE_RELEASE, TASK_PHASE_CLOSED))
         return;
     if (task->stopping) {
         task_release(task, actions, now_ms);
-        return;
-    }
-    if (task->epoch <= task->epoch_working)
-        return;
-    if (phase == TASK_PHASE_FENCED || phase == TASK_PHASE_FAILED) {
+    } else if ((phase == TASK_PHASE_FENCED && task->epoch > task->epoch_working) ||
+               (phase == TASK_PHASE_FAILED && task->epoch > task->epoch_tried)) {
         task->retry_ms = now_ms;
         task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
-    } else if (phase == TASK_PHASE_ACTIVE || phase == TASK_PHASE_REPLAY) {
+    } else if ((phase == TASK_PHASE_ACTIVE || phase == TASK_PHASE_REPLAY) &&
+               task->epoch > task->epoch_working) {
+        /* In STAMP the first commit comes first: it is due, and what it carries is not repeated. */
         task_reinit(task, actions, now_ms);
-    } else if (phase == TASK_PHASE_STAMP) { /* records may be applied that no commit covers */
-        task_repair(task, actions, now_ms);
     }
 }
 
-static int64_t earliest(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t next_wake(const struct task *task)
+static int64_t next_wake(const struct task *task, int64_t now_ms)
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
-    int64_t wake_ms = TASK_NEVER;
 
     if (task->waiting)
         return TASK_NEVER;
     if (phase_action[phase] != 0 || phase == TASK_PHASE_FAILED)
-        wake_ms = task->retry_ms;
-    if (phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_STAMP || phase == TASK_PHASE_ACTIVE) {
-        wake_ms = earliest(task->commit_due_ms, task->watch_due_ms);
-        if (!task->checkpoint_running && task->config.stateful && !task_is_checkpointed(task))
-            wake_ms = earliest(wake_ms, task->checkpoint_due_ms);
-        wake_ms = earliest(wake_ms, task->renew_due_ms);
-    }
-    return wake_ms;
+        return task->retry_ms;
+    return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE) ? task_wake_working(task, now_ms)
+                                                             : TASK_NEVER;
 }
 
 void task_step(struct task *task, const struct task_event *event, struct task_actions *ret_actions)
 {
+    bool answer = is_answer(task, event);
+    bool heard = answer || is_heard(task, event);
+
     ret_actions->count = 0;
-    if (is_answer(task, event)) {
+    if (answer)
         task->waiting = false;
-        if (task->stopping && task->phase.state < TASK_PHASE_REPLAY) {
-            settle(task, ret_actions, event->now_ms);
-            ret_actions->wake_ms = next_wake(task);
-            return;
-        }
-    }
-    dispatch(task, event, ret_actions);
+    /* A stop does not wait for an activation to get on: nothing was applied, all can be closed. */
+    if (heard && !(answer && task->stopping && task->phase.state < TASK_PHASE_REPLAY))
+        dispatch(task, event, ret_actions);
     settle(task, ret_actions, event->now_ms);
-    ret_actions->wake_ms = next_wake(task);
+    ret_actions->wake_ms = next_wake(task, event->now_ms);
 }
 
 void task_progress(struct task *task, size_t index, int64_t position, int64_t now_ms)
@@ -438,6 +499,7 @@ void task_progress(struct task *task, size_t index, int64_t position, int64_t no
     struct task_partition *partition = &task->partitions[index];
 
     assert(index < task->partition_count);
+    assert(task_may_read(task));
     assert(position >= partition->position);
     assert(position <= partition->limit);
     if (position == partition->position)
@@ -500,25 +562,4 @@ struct stamp task_stamp(const struct task *task)
 const char *task_phase_name(enum task_phase phase)
 {
     return fsm_state_name(&phase_table, phase);
-}
-
-const char *task_check(const struct task *task)
-{
-    for (size_t i = 0; i < task->partition_count; i++) {
-        const struct task_partition *partition = &task->partitions[i];
-
-        if (partition->position < partition->t0)
-            return "a position is below the origin";
-        if (partition->checkpointed > partition->position)
-            return "the checkpoint is ahead of the state";
-        if (partition->position > partition->limit)
-            return "a position is past its limit";
-        if (partition->owned && partition->t1 != API_UNKNOWN &&
-            partition->checkpointed > partition->t1 && task->phase.state >= TASK_PHASE_REPLAY &&
-            task->phase.state <= TASK_PHASE_CHECKPOINT)
-            return "T2 at rest is past T1";
-    }
-    if (task->phase.state == TASK_PHASE_ACTIVE && task->epoch_working == 0)
-        return "active without an epoch";
-    return NULL;
 }

@@ -4,26 +4,34 @@
  * (agent/task_thread.c) carries the actions out in their order and answers each with an event.
  * Owned by the task's thread.
  *
- *  OPENING ---> REPLAYING ----------------------------------------------> ACTIVE ---> RELEASING
- * ---> CLOSED open state   initialise the producer, read T1 with its stamps,        consume, last
- * commit, compare it   refuse if someone newer is there (FENCED), replay        commit, checkpoint,
- *   with the     T2 -> T1 silently, first commit stamps all of S1         checkpoint   close
- *   topics
+ *   OPEN -> RANGES -> VERIFY -> PRODUCER -> COMMITTED -> REPLAY -> STAMP -> ACTIVE
+ *   '------ OPENING -------'    '------------- REPLAYING -------------'     |    |
+ *                               ^                                           |    |
+ *                               '---------------- REINIT <------------------'    |
+ *                                     CLOSED <- CHECKPOINT <- RELEASE <----------'
+ *                                               '---- RELEASING ----'
  *
- * States are the ones that users see (api/types.h); `phase` is the step inside one. phase_table in
- * task.c lists the allowed successors. What holds in each phase:
+ * States are what users see (api/types.h: OPENING, REPLAYING, ...); `phase` is the step inside one.
+ * phase_table in task.c lists the allowed successors. What holds in each phase:
  *
- *   OPEN, RANGES, VERIFY   nothing is applied. RANGES asks the broker for log start and end, VERIFY
- * compares the fingerprint of the last record applied with the topic (a recreated topic has valid
- * offsets and other contents). PRODUCER, COMMITTED    nothing is applied; positions are T2. The
- * order init -> committed offsets -> check is D3.1. REPLAY                 records before `limit` =
- * T1 are applied silently. Positions never pass T1. STAMP                  limits are lifted; the
- * first commit (all of S1, own epoch) is asked for. Not yet "active". ACTIVE                 the
- * first commit has succeeded: our stamp is on every partition of S1. REINIT                 the
- * epoch rose: last commit under the old one, then PRODUCER again. RELEASE, CHECKPOINT    stopping:
- * last commit, then the state is written. FENCED                 someone newer was seen. Nothing is
- * open. Left only for a higher epoch; never initialises again for this. FAILED stopped with a
- * problem; tried again at `retry_ms` or when what is desired changes.
+ * - OPEN, RANGES, VERIFY: nothing is applied. RANGES asks the broker for log start and end, VERIFY
+ *   compares the fingerprint of the last record applied with the topic (a recreated topic has valid
+ *   offsets and other contents).
+ * - PRODUCER, COMMITTED: nothing is applied; positions are T2. The order init -> committed offsets
+ *   -> check is D3.1.
+ * - REPLAY: records before `limit` = T1 are applied silently. Positions never pass T1.
+ * - STAMP: limits are lifted; the first commit (all of S1, own epoch) is asked for. Not yet active.
+ * - ACTIVE: the first commit has succeeded: our stamp is on every partition of S1.
+ * - REINIT: the epoch rose: last commit under the old one, then PRODUCER again.
+ * - RELEASE, CHECKPOINT: stopping: last commit, then the state is written.
+ * - CLOSED: the end, once CLOSE has been answered.
+ * - FENCED: someone newer was seen. Nothing is open. Left only for a higher epoch; never
+ *   initialises again for this one.
+ * - FAILED: stopped with a problem; tried again at `retry_ms` or when what is desired changes.
+ *
+ * From anywhere: a failed or doubtful commit drops what is not checkpointed and goes to PRODUCER
+ * (the one repair), a newer owner leads to FENCED, what can not be gone on with to FAILED, a stop
+ * to CLOSED.
  *
  * Rules kept here: D3.1 (order of an activation), D3.2 (T2 <= T1 at rest, one repair: drop what is
  * not checkpointed, replay), D3.3 (limits), D3.4 (T1 at activation), D3.6 (history), D3.7
@@ -63,6 +71,12 @@ enum task_phase {
     TASK_PHASE_COUNT
 };
 
+/*
+ * An action with an arrow is answered by exactly one of the events named, some time later; the task
+ * waits for one answer at a time. When the task turns elsewhere in the meantime (it fails, is
+ * fenced, drops its state) the answer still comes, and is known to be late because another one is
+ * awaited: answers come in the order of their actions.
+ */
 enum task_action {
     TASK_ACTION_OPEN_STORE,      /* -> STORE_OPENED or STORE_FAILED */
     TASK_ACTION_QUERY_RANGES,    /* -> RANGES or RANGES_FAILED */
@@ -74,25 +88,27 @@ enum task_action {
     TASK_ACTION_ASSIGN,     /* read all of S2 from `position`; what was fetched before is dropped */
     TASK_ACTION_COMMIT,     /* outputs, and partitions whose `committing` is set -> COMMIT_DONE,
                                COMMIT_FAILED */
-    TASK_ACTION_CHECKPOINT, /* freeze the state at the positions -> CHECKPOINTED when it is on disk,
-                               CHECKPOINT_FAILED */
+    TASK_ACTION_CHECKPOINT, /* freeze the state at the positions. Not waited for: CHECKPOINTED once
+                               it is on disk; before that CHECKPOINT_FAILED when it is tried again.
+                               Neither comes any more after the answer of DROP_STATE, OPEN_STORE or
+                               CLOSE. */
     TASK_ACTION_CLOSE_PRODUCER, /* destroy; what is not committed is given up */
     TASK_ACTION_DROP_STATE,     /* drop what is not checkpointed -> STATE_DROPPED or STORE_FAILED */
-    TASK_ACTION_SET_ASIDE,      /* rename the state, then -> as OPEN_STORE */
+    TASK_ACTION_SET_ASIDE,      /* close the store and rename its files; OPEN_STORE follows later */
     TASK_ACTION_UNASSIGN,       /* read nothing more; drop what was fetched */
     TASK_ACTION_CLOSE,          /* close consumer, producer, store -> CLOSED */
     TASK_ACTION_REPORT          /* tell the coordinator now */
 };
 
 enum task_event_kind {
-    TASK_EVENT_START,
+    TASK_EVENT_START, /* once, the first */
     TASK_EVENT_TICK,
     TASK_EVENT_DESIRED, /* epoch, restart: what is desired has changed */
     TASK_EVENT_STOP,
-    TASK_EVENT_STORE_OPENED, /* offsets: T2 of each partition, API_UNKNOWN where it has none */
-    TASK_EVENT_STORE_FAILED,
-    TASK_EVENT_STORE_CORRUPT,
-    TASK_EVENT_RANGES, /* ranges[] of each partition */
+    TASK_EVENT_STORE_OPENED,  /* offsets: T2 of each partition, API_UNKNOWN where it has none */
+    TASK_EVENT_STORE_FAILED,  /* an answer; or at any time: the state can not be read */
+    TASK_EVENT_STORE_CORRUPT, /* at any time: the state is damaged */
+    TASK_EVENT_RANGES,        /* ranges[] of each partition; an answer, or looked up in between */
     TASK_EVENT_RANGES_FAILED,
     TASK_EVENT_VERIFIED,
     TASK_EVENT_VERIFY_MISMATCH,
@@ -104,17 +120,19 @@ enum task_event_kind {
                                   partition */
     TASK_EVENT_COMMITTED_FAILED,
     TASK_EVENT_COMMIT_DONE,
-    TASK_EVENT_COMMIT_FENCED,
+    TASK_EVENT_COMMIT_FENCED, /* an answer; or at any time: the producer says so */
     TASK_EVENT_COMMIT_FAILED, /* FAILED: refused, or no one knows how it ended */
-    TASK_EVENT_OUTPUT_FAILED, /* an output was refused for good, or the producer broke */
+    TASK_EVENT_OUTPUT_FAILED, /* at any time: an output was refused for good, the producer broke, or
+                                 what ASSIGN asked for was refused */
     TASK_EVENT_CHECKPOINTED,
-    TASK_EVENT_CHECKPOINT_FAILED,
-    TASK_EVENT_STATE_DROPPED,  /* offsets as in STORE_OPENED */
-    TASK_EVENT_POSITION_LOST,  /* partition `index` can not be read at its position */
+    TASK_EVENT_CHECKPOINT_FAILED, /* the store tries again by itself; fatal: it does not */
+    TASK_EVENT_STATE_DROPPED,     /* offsets as in STORE_OPENED */
+    TASK_EVENT_POSITION_LOST,     /* partition `index` can not be read at its position */
     TASK_EVENT_RECORD_REFUSED, /* the record at `offset` of `index` stops the task; problem code in
                                   `code` */
     TASK_EVENT_FULL,           /* the state's cache asks for an early commit and checkpoint */
-    TASK_EVENT_CLOSED
+    TASK_EVENT_CLOSED,
+    TASK_EVENT_COUNT
 };
 
 struct task_range {
@@ -138,7 +156,7 @@ struct task_event {
     uint64_t epoch; /* DESIRED */
     bool restart;   /* DESIRED: something else than the epoch changed: a FAILED task tries again */
     bool set_aside; /* STORE_OPENED: earlier state was renamed and is not served */
-    bool fatal;     /* *_FAILED: trying again is no use until something changes */
+    bool fatal;     /* *_FAILED: trying again at once is no use */
     const char *code;   /* problem code, where the event brings one */
     const char *detail; /* text for people; borrowed during the step */
 };
@@ -171,23 +189,28 @@ struct task {
     struct fsm phase;
     uint64_t epoch;         /* desired */
     uint64_t epoch_working; /* of the activation under way or done; stamps carry it */
+    uint64_t epoch_tried; /* highest that opening was begun for: FAILED is left at once for more */
     struct task_partition *partitions;
     size_t partition_count;
-    bool waiting; /* the answer of an action is outstanding */
+    bool waiting; /* the answer of `awaited` is outstanding */
+    enum task_action awaited;
     bool stopping;
     bool halting; /* a record was refused: commit what is before it, then FAILED */
+    bool restart; /* what is desired changed while halting: FAILED is left at once */
     bool assigned;
     bool kept;       /* the state is of an earlier run: its fingerprints are to be verified */
     bool commit_all; /* the next commit stamps all of S1, moved or not */
     bool full;       /* the cache is full: no reading until it is frozen */
     bool checkpoint_running;
-    int64_t commit_due_ms; /* TASK_NEVER: nothing to commit */
+    bool checkpoint_failing; /* the running one failed and is tried again */
+    int64_t commit_due_ms;   /* TASK_NEVER: nothing to commit */
     int64_t checkpoint_due_ms;
-    int64_t renew_due_ms; /* D3.7 */
-    int64_t watch_due_ms; /* at_least_once: committed metadata is read */
+    int64_t renew_due_ms;  /* D3.7 */
+    int64_t watch_due_ms;  /* at_least_once: committed metadata is read */
+    int64_t notice_due_ms; /* ACTIVE: a problem that is over has been shown long enough */
     int64_t retry_ms;
-    int64_t backoff_ms;
-    char code[64]; /* problem; "" none */
+    int64_t backoff_ms; /* before the retry after the next failure */
+    char code[64];      /* problem; "" none */
     char detail[TASK_DETAIL_BYTES];
     int64_t problem_since_ms;
 };
@@ -208,9 +231,9 @@ void task_finish(struct task *task);
 void task_step(struct task *task, const struct task_event *event, struct task_actions *ret_actions);
 
 /*
- * The hot path between two steps: partition `index` was applied up to `position` (a record, a gap
- * or the end of partition). Asserts that it does not go back nor past the limit. Follow with TICK
- * at the end of the round.
+ * The hot path between two steps, while task_may_read: partition `index` was applied up to
+ * `position` (a record, a gap or the end of partition). Asserts that it does not go back nor past
+ * the limit. Follow with TICK at the end of the round.
  */
 void task_progress(struct task *task, size_t index, int64_t position, int64_t now_ms);
 

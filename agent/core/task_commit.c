@@ -2,6 +2,7 @@
 #include "agent/core/task_internal.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 bool task_is_clean(const struct task *task)
@@ -45,43 +46,65 @@ void task_checkpoint(struct task *task, struct task_actions *actions, int64_t no
     task_push(actions, TASK_ACTION_CHECKPOINT);
 }
 
+static bool wants_checkpoint(const struct task *task)
+{
+    return task->config.stateful && !task->checkpoint_running && !task_is_checkpointed(task);
+}
+
 /* At a point where state and committed offsets agree: write the state when it is time. */
 static void checkpoint_if_due(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
-    bool due = task->full || now_ms >= task->checkpoint_due_ms;
-
-    if (due && task->config.stateful && !task->checkpoint_running && !task_is_checkpointed(task))
+    if (wants_checkpoint(task) && (task->full || now_ms >= task->checkpoint_due_ms))
         task_checkpoint(task, actions, now_ms);
+}
+
+/* What is over and was mended without anyone's doing is still worth reading for a while. */
+static bool is_notice(const struct task *task)
+{
+    return strcmp(task->code, "state_set_aside") == 0 || strcmp(task->code, "state_ahead") == 0;
 }
 
 static void begin_work(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     task_move(task, TASK_PHASE_ACTIVE, now_ms);
-    task_clear_problem(task);
-    task->backoff_ms = 0;
+    task->notice_due_ms = TASK_NEVER;
+    if (is_notice(task))
+        task->notice_due_ms = now_ms + TASK_NOTICE_MS;
+    else if (!task->halting &&
+             !(task->checkpoint_failing && strcmp(task->code, "store_failed") == 0))
+        task_clear_problem(task);
     task->watch_due_ms = task->config.exactly_once ? TASK_NEVER : now_ms + TASK_WATCH_MS;
     task_push(actions, TASK_ACTION_REPORT);
 }
 
-void task_commit_done(struct task *task, struct task_actions *actions, int64_t now_ms)
+/* T1 as Kafka has it now. */
+static void take_commit(struct task *task, int64_t now_ms)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
         struct task_partition *partition = &task->partitions[i];
 
-        if (partition->committing != API_UNKNOWN)
-            partition->t1 = partition->committing;
+        if (partition->committing == API_UNKNOWN)
+            continue;
+        if (partition->committing != partition->t1)
+            task->backoff_ms = 0; /* it gets on */
+        partition->t1 = partition->committing;
         partition->committing = API_UNKNOWN;
     }
     task->commit_due_ms = TASK_NEVER;
     if (task->commit_all)
         task->renew_due_ms = now_ms + TASK_RENEW_MS;
     task->commit_all = false;
+}
+
+void task_commit_done(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    take_commit(task, now_ms);
     if (task->phase.state == TASK_PHASE_STAMP)
         begin_work(task, actions, now_ms);
-    if (task->phase.state == TASK_PHASE_RELEASE)
+    if (task->phase.state == TASK_PHASE_RELEASE || task->stopping)
         task_release(task, actions, now_ms);
     else if (task->halting)
-        task_fail(task, actions, TASK_NEVER, now_ms);
+        task_fail(task, actions, task->restart ? now_ms : TASK_NEVER, now_ms);
     else if (task->phase.state == TASK_PHASE_REINIT)
         task_reinit(task, actions, now_ms);
     else
@@ -93,28 +116,62 @@ void task_checkpointed(struct task *task, struct task_actions *actions, int64_t 
     for (size_t i = 0; i < task->partition_count; i++)
         task->partitions[i].checkpointed = task->partitions[i].freezing;
     task->checkpoint_running = false;
-    if (strcmp(task->code, "store_failed") == 0)
-        task_clear_problem(task);
+    task->checkpoint_failing = false;
+    task_clear_problem_of(task, "store_failed");
     if (task->phase.state == TASK_PHASE_CHECKPOINT)
         task_release(task, actions, now_ms);
+}
+
+void task_checkpoint_failed(struct task *task, const struct task_event *event,
+                            struct task_actions *actions)
+{
+    task->checkpoint_failing = true;
+    if (!task->halting) /* what it halts for is what has to be read */
+        task_set_problem(task, "store_failed", event->detail, event->now_ms);
+    if (task->phase.state == TASK_PHASE_CHECKPOINT) { /* what is on disk is older, not wrong */
+        task_end(task, actions, event->now_ms);
+    } else if (event->fatal) {
+        task_back_off(task, event->now_ms);
+        task_fail(task, actions, task->retry_ms, event->now_ms);
+    }
+}
+
+/* A record that can not be passed: what is before it is committed, then the task halts. */
+void task_refuse(struct task *task, const struct task_event *event, struct task_actions *actions)
+{
+    char text[TASK_DETAIL_BYTES / 2];
+
+    (void)snprintf(text, sizeof(text), "offset %lld: %s", (long long)event->offset,
+                   event->detail == NULL ? "" : event->detail);
+    task_set_problem_at(task, event->index, event->code == NULL ? "record_failed" : event->code,
+                        text, event->now_ms);
+    if (task->phase.state == TASK_PHASE_REPLAY) { /* T1 is further on: nothing may be committed */
+        task_fail(task, actions, TASK_NEVER, event->now_ms);
+        return;
+    }
+    task_hold(task);
+    task->halting = true;
+    task->commit_all = true; /* so that the commit happens, moved or not */
+    task->commit_due_ms = event->now_ms;
 }
 
 /* D3.2, the one repair: drop what is not checkpointed, go through D3.1 again, replay. */
 void task_repair(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     if (task->stopping) { /* closing drops it as well */
-        task_move(task, TASK_PHASE_CLOSED, now_ms);
-        task_push(actions, TASK_ACTION_CLOSE);
+        task_end(task, actions, now_ms);
         return;
     }
     task->assigned = false;
     task->commit_due_ms = TASK_NEVER;
+    task->commit_all = false;
     task->halting = false;
     task_hold(task);
+    task_back_off(task, now_ms);
     task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
     task_push(actions, TASK_ACTION_UNASSIGN);
     task_move(task, TASK_PHASE_PRODUCER, now_ms);
-    task_back_off(task, now_ms);
+    task_give_up(task);
     task_ask(task, actions, TASK_ACTION_DROP_STATE);
 }
 
@@ -129,8 +186,7 @@ void task_state_dropped(struct task *task, const struct task_event *event,
         partition->limit = partition->position;
         partition->committing = API_UNKNOWN;
     }
-    task->checkpoint_running = false;
-    task->full = false;
+    task_drop_checkpoint(task);
     task_enter(task, actions, TASK_PHASE_PRODUCER, event->now_ms);
 }
 
@@ -149,26 +205,21 @@ void task_release(struct task *task, struct task_actions *actions, int64_t now_m
     }
     if (phase == TASK_PHASE_RELEASE || phase == TASK_PHASE_REPLAY)
         task_move(task, TASK_PHASE_CHECKPOINT, now_ms);
-    if (task->phase.state == TASK_PHASE_CHECKPOINT && task->config.stateful) {
+    if (task->phase.state == TASK_PHASE_CHECKPOINT) {
         task_hold(task);
-        if (task->checkpoint_running)
-            return;
-        if (!task_is_checkpointed(task)) {
+        if (wants_checkpoint(task))
             task_checkpoint(task, actions, now_ms);
+        if (task->checkpoint_running && !task->checkpoint_failing)
             return;
-        }
     }
-    task_move(task, TASK_PHASE_CLOSED, now_ms);
-    task_push(actions, TASK_ACTION_CLOSE);
+    task_end(task, actions, now_ms);
 }
 
 /* The epoch rose: finish under the old one, then D3.1 for the new one. The state is whole and
  * stays. */
 void task_reinit(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
-    enum task_phase phase = (enum task_phase)task->phase.state;
-
-    if (phase == TASK_PHASE_ACTIVE) {
+    if (task->phase.state == TASK_PHASE_ACTIVE) {
         task_move(task, TASK_PHASE_REINIT, now_ms);
         if (!task_is_clean(task)) {
             task_commit(task, actions);
@@ -181,26 +232,65 @@ void task_reinit(struct task *task, struct task_actions *actions, int64_t now_ms
     task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);
 }
 
-void task_tick_working(struct task *task, struct task_actions *actions, int64_t now_ms)
+static void tick_active(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
-    if (task->phase.state == TASK_PHASE_REPLAY) {
-        checkpoint_if_due(task, actions, now_ms);
-        task_replay_check(task, actions, now_ms);
-        return;
+    if (now_ms >= task->notice_due_ms) {
+        task->notice_due_ms = TASK_NEVER;
+        if (is_notice(task))
+            task_clear_problem(task);
     }
-    if (now_ms >= task->renew_due_ms && task->phase.state == TASK_PHASE_ACTIVE) {
+    if (now_ms >= task->renew_due_ms) {
         task->commit_all = true;
         task->commit_due_ms = now_ms;
     }
-    if (now_ms >= task->commit_due_ms || (task->full && !task_is_clean(task))) {
-        task_commit(task, actions);
-        return;
-    }
-    if (now_ms >= task->watch_due_ms) {
+    if (now_ms >= task->watch_due_ms) { /* before a commit, which would cover up what it shows */
         task->watch_due_ms = now_ms + TASK_WATCH_MS;
         task_ask(task, actions, TASK_ACTION_FETCH_COMMITTED);
-        return;
-    }
-    if (task_is_clean(task))
+    } else if (now_ms >= task->commit_due_ms || (task->full && !task_is_clean(task))) {
+        task_commit(task, actions);
+    } else if (task_is_clean(task)) {
         checkpoint_if_due(task, actions, now_ms);
+    }
+}
+
+void task_tick_working(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    switch (task->phase.state) {
+    case TASK_PHASE_REPLAY:
+        checkpoint_if_due(task, actions, now_ms);
+        task_replay_check(task, now_ms);
+        break;
+    case TASK_PHASE_STAMP:
+        task_commit(task, actions);
+        break;
+    default:
+        assert(task->phase.state == TASK_PHASE_ACTIVE);
+        tick_active(task, actions, now_ms);
+        break;
+    }
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Only what a tick would act upon at that time: anything else would make the shell spin. */
+int64_t task_wake_working(const struct task *task, int64_t now_ms)
+{
+    int64_t wake_ms = TASK_NEVER;
+    bool clean = task_is_clean(task);
+
+    if (task->phase.state == TASK_PHASE_STAMP)
+        return now_ms;
+    if ((task->phase.state == TASK_PHASE_REPLAY || clean) && wants_checkpoint(task))
+        wake_ms = task->full ? now_ms : task->checkpoint_due_ms;
+    if (task->phase.state == TASK_PHASE_REPLAY)
+        return wake_ms;
+    if (task->full && !clean)
+        return now_ms;
+    wake_ms = earliest(wake_ms, task->commit_due_ms);
+    wake_ms = earliest(wake_ms, task->renew_due_ms);
+    wake_ms = earliest(wake_ms, task->watch_due_ms);
+    return earliest(wake_ms, task->notice_due_ms);
 }

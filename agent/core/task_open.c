@@ -11,6 +11,13 @@ void task_hold(struct task *task)
         task->partitions[i].limit = task->partitions[i].position;
 }
 
+void task_drop_checkpoint(struct task *task)
+{
+    task->checkpoint_running = false;
+    task->checkpoint_failing = false;
+    task->full = false;
+}
+
 /* Puts T2 where the store says; T0 where it knows nothing. False: a T2 below T0 can not be of this
  * job. */
 static bool take_positions(struct task *task, const int64_t *offsets)
@@ -29,15 +36,28 @@ static bool take_positions(struct task *task, const int64_t *offsets)
     return true;
 }
 
+/* The state is of no use: starts over without it. The problem is set before. */
+static void set_aside(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    task_back_off(task, now_ms); /* should it come up again */
+    task->assigned = false;
+    task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
+    task_push(actions, TASK_ACTION_UNASSIGN);
+    task_push(actions, TASK_ACTION_SET_ASIDE);
+    task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
+}
+
 void task_store_opened(struct task *task, const struct task_event *event,
                        struct task_actions *actions)
 {
+    task_drop_checkpoint(task);
+    if (event->set_aside)
+        task_set_problem(task, "state_set_aside", event->detail, event->now_ms);
     task->kept = false;
     if (!take_positions(task, event->offsets)) {
         task_set_problem(task, "state_set_aside", "the stored position is below the job's origin",
                          event->now_ms);
-        task_push(actions, TASK_ACTION_SET_ASIDE);
-        task_enter(task, actions, TASK_PHASE_OPEN, event->now_ms);
+        set_aside(task, actions, event->now_ms);
         return;
     }
     for (size_t i = 0; i < task->partition_count; i++)
@@ -72,7 +92,10 @@ static const char *judge_history(const struct task *task, struct task_partition 
     return partition->position == partition->t0 ? "history_incomplete" : "history_lost";
 }
 
-/* While working: a log that ends before what was committed is not the log that was read (S8). */
+/*
+ * While working: a log that ends before what was committed is not the log that was read (S8). Not
+ * judged with the first answer, at RANGES: T1 is read later, and may have passed that end rightly.
+ */
 static void watch_ranges(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
@@ -92,7 +115,9 @@ void task_ranges(struct task *task, const struct task_event *event, struct task_
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
 
-    if (phase == TASK_PHASE_RANGES && !ranges_known(task, event->ranges)) {
+    if (!ranges_known(task, event->ranges)) {
+        if (phase != TASK_PHASE_RANGES)
+            return; /* what was seen before is still the best that is known */
         task_set_problem(task, "kafka_unreachable",
                          "the broker did not say where the partitions start and end",
                          event->now_ms);
@@ -101,7 +126,7 @@ void task_ranges(struct task *task, const struct task_event *event, struct task_
     }
     for (size_t i = 0; i < task->partition_count; i++)
         task->partitions[i].range = event->ranges[i];
-    if (phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_ACTIVE)
+    if (phase >= TASK_PHASE_REPLAY && phase <= TASK_PHASE_ACTIVE)
         watch_ranges(task, actions, event->now_ms);
     if (phase != TASK_PHASE_RANGES)
         return;
@@ -129,9 +154,10 @@ void task_verified(struct task *task, const struct task_event *event, struct tas
                             event->now_ms);
         task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
         break;
-    default:
+    default: /* perhaps the log was cut in the meantime: look at its ranges again, too */
         task_set_problem(task, "kafka_unreachable", event->detail, event->now_ms);
         task_back_off(task, event->now_ms);
+        task_enter(task, actions, TASK_PHASE_RANGES, event->now_ms);
         break;
     }
 }
@@ -158,31 +184,56 @@ static bool find_fence(struct task *task, const struct task_event *event,
     return false;
 }
 
-/* T1 of each owned partition; false: halted with the problem (D3.4). */
+/* What is wrong with T1 of one partition: a problem's code, or NULL (D3.4). */
+static const char *judge_committed(const struct task *task, const struct task_partition *partition,
+                                   const struct task_committed *committed)
+{
+    int64_t done = committed->offset; /* what is before it needs no reading any more */
+
+    if (committed->offset == API_UNKNOWN)
+        return "offsets_expired";
+    if (!committed->stamped || committed->offset < partition->t0)
+        return "offsets_changed";
+    if (!task->config.exactly_once && partition->checkpointed > done)
+        done = partition->checkpointed;
+    return done < partition->range.log_start ? "history_lost" : NULL;
+}
+
+/* T1 of each owned partition; false: halted with the problem. */
 static bool take_committed(struct task *task, const struct task_event *event,
                            struct task_actions *actions)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
-        const struct task_committed *committed = &event->committed[i];
-        const char *code = NULL;
+        struct task_partition *partition = &task->partitions[i];
+        const char *code;
 
-        if (!task->partitions[i].owned)
+        if (!partition->owned)
             continue;
-        if (committed->offset == API_UNKNOWN)
-            code = "offsets_expired";
-        else if (!committed->stamped)
-            code = "offsets_changed";
-        if (code != NULL) {
-            task_set_problem_at(task, i, code, "seen at activation", event->now_ms);
-            task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
-            return false;
-        }
-        task->partitions[i].t1 = committed->offset;
+        code = judge_committed(task, partition, &event->committed[i]);
+        partition->t1 = event->committed[i].offset;
+        if (code == NULL)
+            continue;
+        task_set_problem_at(task, i, code, "seen in the committed offsets at activation",
+                            event->now_ms);
+        task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
+        return false;
     }
     return true;
 }
 
-/* T1 < T2 (D3.4); false: the state is given up and relearned. */
+/* D3.6: could a new state be made by replay? */
+static bool is_replayable(const struct task *task)
+{
+    if (task->config.history_retained)
+        return true;
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (task->partitions[i].range.log_start > task->partitions[i].t0)
+            return false;
+    }
+    return true;
+}
+
+/* T1 < T2 (D3.4); false: the state is given up and relearned, or kept and the task halted. */
 static bool settle_ahead(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
@@ -196,38 +247,42 @@ static bool settle_ahead(struct task *task, struct task_actions *actions, int64_
             partition->t1 = partition->position;
             continue;
         }
-        task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
-        task_push(actions, TASK_ACTION_UNASSIGN);
-        task_push(actions, TASK_ACTION_SET_ASIDE);
-        task->assigned = false;
-        task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
+        if (is_replayable(task))
+            set_aside(task, actions, now_ms);
+        else /* there is no other state to be had */
+            task_fail(task, actions, now_ms + TASK_RECHECK_MS, now_ms);
         return false;
     }
     return true;
 }
 
+/* A job without state needs nothing before T1. */
+static void skip_to_committed(struct task *task)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        struct task_partition *partition = &task->partitions[i];
+
+        if (!partition->owned)
+            continue;
+        if (partition->t1 != partition->position)
+            task->assigned = false;
+        partition->position = partition->checkpointed = partition->t1;
+    }
+}
+
 void task_committed_read(struct task *task, const struct task_event *event,
                          struct task_actions *actions)
 {
-    int64_t now_ms = event->now_ms;
-
     if (find_fence(task, event, actions))
         return;
-    if (task->phase.state != TASK_PHASE_COMMITTED) { /* the watch of at_least_once */
-        if (strcmp(task->code, "kafka_unreachable") == 0)
-            task_clear_problem(task);
-        return;
-    }
+    task_clear_problem_of(task, "kafka_unreachable");
+    if (task->phase.state != TASK_PHASE_COMMITTED)
+        return; /* the watch of at_least_once */
     if (!take_committed(task, event, actions))
         return;
-    if (!task->config.stateful) {
-        for (size_t i = 0; i < task->partition_count; i++) {
-            if (task->partitions[i].t1 != task->partitions[i].position)
-                task->assigned = false;
-            task->partitions[i].position = task->partitions[i].t1;
-        }
-    }
-    if (!settle_ahead(task, actions, now_ms))
+    if (!task->config.stateful)
+        skip_to_committed(task);
+    if (!settle_ahead(task, actions, event->now_ms))
         return;
     for (size_t i = 0; i < task->partition_count; i++) {
         if (task->partitions[i].owned)
@@ -236,15 +291,15 @@ void task_committed_read(struct task *task, const struct task_event *event,
     if (!task->assigned)
         task_push(actions, TASK_ACTION_ASSIGN);
     task->assigned = true;
-    task_move(task, TASK_PHASE_REPLAY, now_ms);
-    task->checkpoint_due_ms = now_ms + task->config.checkpoint_interval_ms;
-    task_replay_check(task, actions, now_ms);
+    task_move(task, TASK_PHASE_REPLAY, event->now_ms);
+    task->checkpoint_due_ms = event->now_ms + task->config.checkpoint_interval_ms;
+    task_replay_check(task, event->now_ms);
 }
 
-/* All of S1 at T1: lift the limits and ask for the first commit, which may carry output. */
-void task_replay_check(struct task *task, struct task_actions *actions, int64_t now_ms)
+/* All of S1 at T1: lifts the limits. The first commit follows with the next tick, after one round
+ * of reading, so it may carry output. */
+void task_replay_check(struct task *task, int64_t now_ms)
 {
-    (void)actions; /* the commit follows with the next tick, after one round of reading */
     for (size_t i = 0; i < task->partition_count; i++) {
         if (task->partitions[i].position < task->partitions[i].limit)
             return;
