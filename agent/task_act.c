@@ -161,47 +161,56 @@ void task_act_ranges(struct task_thread *thread, int timeout_ms)
     (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED, "kafka_unreachable", err.text);
 }
 
+enum verify_result { VERIFY_SAME, VERIFY_OTHER, VERIFY_LOST, VERIFY_NOT_YET };
+
 /*
- * Reads the record that was applied last again. True: partition `index` is settled (the same
- * record, another one, or nothing to compare with: compaction and aborted tails leave gaps).
+ * Reads the record that was applied last again. SAME: it is the same, or there is nothing to
+ * compare with (compaction and aborted tails leave gaps).
  */
-static bool verify_one(struct task_thread *thread, size_t index, bool *ret_same)
+static enum verify_result verify_one(struct task_thread *thread, size_t index)
 {
     const struct store_position *lineage = &thread->lineage[index];
     struct consumer_item item;
 
-    *ret_same = true;
     if (lineage->last_offset < thread->ranges[index].log_start)
-        return true; /* no longer in the log, or nothing was applied yet */
+        return VERIFY_SAME; /* no longer in the log, or nothing was applied yet */
     consumer_peek(thread->consumer, index, &item);
     switch (item.kind) {
-    case CONSUMER_NOTHING:
-        return false;
     case CONSUMER_RECORD:
-        *ret_same = item.offset != lineage->last_offset ||
-                    task_read_fingerprint(item.message) == lineage->last_fingerprint;
-        return true;
+        return item.offset != lineage->last_offset ||
+                       task_read_fingerprint(item.message) == lineage->last_fingerprint
+                   ? VERIFY_SAME
+                   : VERIFY_OTHER;
     case CONSUMER_END:
-        return true;
+        return VERIFY_SAME;
     case CONSUMER_LOST:
+        return VERIFY_LOST;
     case CONSUMER_FAILED:
         consumer_pop(thread->consumer, index);
-        return false;
+        break;
+    case CONSUMER_NOTHING:
+        break;
     }
-    return false;
+    return VERIFY_NOT_YET;
 }
 
+/* False: not all have been read yet. */
 static bool verify_all(struct task_thread *thread)
 {
     for (size_t i = 0; i < thread->core.partition_count; i++) {
-        bool same;
-
-        if (!verify_one(thread, i, &same))
-            return false;
-        if (same)
+        switch (verify_one(thread, i)) {
+        case VERIFY_SAME:
             continue;
-        task_thread_event(thread, TASK_EVENT_VERIFY_MISMATCH, NULL, NULL)->index = i;
-        return true;
+        case VERIFY_OTHER:
+            task_thread_event(thread, TASK_EVENT_VERIFY_MISMATCH, NULL, NULL)->index = i;
+            return true;
+        case VERIFY_LOST: /* the log was cut in the meantime; new ranges will show where */
+            (void)task_thread_event(thread, TASK_EVENT_VERIFY_FAILED, NULL,
+                                    "a record last applied has left the log");
+            return true;
+        case VERIFY_NOT_YET:
+            return false;
+        }
     }
     (void)task_thread_event(thread, TASK_EVENT_VERIFIED, NULL, NULL);
     return true;
@@ -348,7 +357,11 @@ void task_act_serve_store(struct task_thread *thread, int64_t now_ms)
     }
     if (!thread->flush_failed) {
         log_problem(thread, "checkpoint_failed", err.text);
-        (void)task_thread_event(thread, TASK_EVENT_CHECKPOINT_FAILED, "store_failed", err.text);
+        if (err.code == ERR_CORRUPT)
+            (void)task_thread_event(thread, TASK_EVENT_STORE_CORRUPT, NULL, err.text);
+        else
+            task_thread_event(thread, TASK_EVENT_CHECKPOINT_FAILED, "store_failed", err.text)
+                ->fatal = err.fatal;
         thread->flush_retry_ms = now_ms + FLUSH_RETRY_MS;
     } else if (now_ms >= thread->flush_retry_ms) {
         thread->flush_retry_ms = now_ms + FLUSH_RETRY_MS;
