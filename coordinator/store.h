@@ -85,9 +85,14 @@ struct store_retention {
 };
 void store_retain(struct store *store, struct store_retention retention);
 
+/*
+ * Test builds only (BATON_TEST_HOOKS); elsewhere nothing fails on purpose. The n-th statement from
+ * now (1: the next) fails once, as on a full disk: before it had an effect, or, as a commit in
+ * doubt may, after it.
+ */
+enum store_failure { STORE_FAILURE_BEFORE, STORE_FAILURE_AFTER };
 #ifdef BATON_TEST_HOOKS
-/* The n-th statement from now (1: the next) fails as a full disk does, once; 0: none. */
-void store_fail_at(struct store *store, uint64_t statement);
+void store_fail_at(struct store *store, uint64_t statement, enum store_failure failure);
 /* Statements run so far, so that a test knows how many there are to fail. */
 uint64_t store_statements(const struct store *store);
 #endif

@@ -1,7 +1,9 @@
 /* The invariants of coordinator/core/cluster.h, for tests, the simulator, and what was loaded from
  * disk. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "coordinator/core/cluster_internal.h"
 #include "coordinator/core/rows.h"
 #include "coordinator/core/view.h"
@@ -131,23 +133,30 @@ static const char *check_operations(const struct cluster *cluster)
     return NULL;
 }
 
+static int compare_epochs(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
 /* No two processors hold one epoch: epochs compare across processors (D3.1). */
 static const char *check_epochs(const struct cluster *cluster)
 {
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < cluster->jobs.count; i++)
+        count += cluster->jobs.items[i]->processors.count;
+    uint64_t *epochs = mem_calloc(count, sizeof(uint64_t));
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++) {
-            uint64_t epoch = job->processors.items[p].placement.epoch;
-            for (size_t j = 0; epoch != 0 && j <= i; j++) {
-                const struct job *other = cluster->jobs.items[j];
-                size_t limit = j == i ? p : other->processors.count;
-                for (size_t q = 0; q < limit; q++)
-                    if (other->processors.items[q].placement.epoch == epoch)
-                        return "one epoch was handed out twice";
-            }
-        }
+        for (size_t p = 0; p < job->processors.count; p++)
+            epochs[at++] = job->processors.items[p].placement.epoch;
     }
-    return NULL;
+    qsort(epochs, count, sizeof(uint64_t), compare_epochs);
+    bool twice = false;
+    for (size_t i = 1; i < count; i++)
+        twice = twice || (epochs[i] != 0 && epochs[i] == epochs[i - 1]);
+    free(epochs);
+    return twice ? "one epoch was handed out twice" : NULL;
 }
 
 static const char *check_agents(const struct cluster *cluster)

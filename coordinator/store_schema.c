@@ -1,0 +1,262 @@
+/*
+ * The database's tables, as numbered migrations, and the statements that work on them.
+ *
+ * What people would ask with sqlite3(1) is in columns; what only baton reads whole (the
+ * specification) is JSON. Offsets that are not known are NULL, never 0. Times are milliseconds
+ * since 1970. Topics are numbered as in the job's inputs (job_inputs).
+ */
+#include <assert.h>
+
+#include "coordinator/store_internal.h"
+
+/* A migration that was released is never edited: a change is a new one at the end. */
+static const char *const migrations[] = {
+    "CREATE TABLE meta ("
+    "  id INTEGER PRIMARY KEY CHECK (id = 1),"
+    "  cluster TEXT NOT NULL,"
+    "  start_number INTEGER NOT NULL,"
+    "  decision INTEGER NOT NULL,"
+    "  epoch INTEGER NOT NULL,"
+    "  event_id INTEGER NOT NULL,"
+    "  operation_id INTEGER NOT NULL"
+    ") STRICT;"
+
+    "CREATE TABLE jobs ("
+    "  name TEXT PRIMARY KEY,"
+    "  incarnation TEXT NOT NULL UNIQUE,"
+    "  state TEXT NOT NULL,"
+    "  generation INTEGER NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  group_id TEXT NOT NULL UNIQUE,"
+    "  partitions_initial INTEGER NOT NULL,"
+    "  partitions INTEGER NOT NULL CHECK (partitions >= partitions_initial),"
+    "  processors_initial INTEGER NOT NULL,"
+    "  processors INTEGER NOT NULL CHECK (processors >= processors_initial),"
+    "  map_version INTEGER NOT NULL,"
+    "  partitioner TEXT NOT NULL,"
+    "  partitioner_reason TEXT,"
+    "  operation INTEGER NOT NULL," /* 0: none */
+    "  spec TEXT NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+
+    "CREATE TABLE job_inputs ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  topic INTEGER NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  PRIMARY KEY (job, topic)"
+    ") STRICT, WITHOUT ROWID;"
+
+    "CREATE TABLE job_warnings ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  number INTEGER NOT NULL,"
+    "  warning TEXT NOT NULL,"
+    "  PRIMARY KEY (job, number)"
+    ") STRICT, WITHOUT ROWID;"
+
+    /* T0, and T1 as it was committed at creation. */
+    "CREATE TABLE origins ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  topic INTEGER NOT NULL,"
+    "  partition INTEGER NOT NULL,"
+    "  t0 INTEGER NOT NULL,"
+    "  start INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, topic, partition)"
+    ") STRICT, WITHOUT ROWID;"
+
+    "CREATE TABLE placements ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  processor INTEGER NOT NULL,"
+    "  agent TEXT," /* NULL: without owner */
+    "  agent_incarnation TEXT,"
+    "  epoch INTEGER NOT NULL,"
+    "  activated INTEGER NOT NULL,"
+    "  trouble TEXT,"
+    "  reason TEXT,"
+    "  changed_at INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, processor)"
+    ") STRICT, WITHOUT ROWID;"
+
+    /* As last reported by the processor's owner; a partition that is read as an ancestor stands
+       under several processors. */
+    "CREATE TABLE offsets ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  processor INTEGER NOT NULL,"
+    "  topic INTEGER NOT NULL,"
+    "  partition INTEGER NOT NULL,"
+    "  t0 INTEGER,"
+    "  t1 INTEGER,"
+    "  t2 INTEGER,"
+    "  at INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, processor, topic, partition)"
+    ") STRICT, WITHOUT ROWID;"
+
+    "CREATE TABLE agents ("
+    "  agent_id TEXT PRIMARY KEY,"
+    "  incarnation TEXT NOT NULL,"
+    "  state TEXT NOT NULL,"
+    "  version TEXT,"
+    "  address TEXT,"
+    "  protocol INTEGER NOT NULL,"
+    "  capacity INTEGER NOT NULL,"
+    "  registered_at INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+
+    "CREATE TABLE agent_tags ("
+    "  agent TEXT NOT NULL REFERENCES agents ON DELETE CASCADE,"
+    "  number INTEGER NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  value TEXT NOT NULL,"
+    "  PRIMARY KEY (agent, number)"
+    ") STRICT, WITHOUT ROWID;"
+
+    /* History: outlives its job. */
+    "CREATE TABLE operations ("
+    "  id INTEGER PRIMARY KEY,"
+    "  kind TEXT NOT NULL,"
+    "  job TEXT NOT NULL,"
+    "  job_incarnation TEXT NOT NULL,"
+    "  state TEXT NOT NULL,"
+    "  step TEXT NOT NULL,"
+    "  reason TEXT,"
+    "  error TEXT,"
+    "  created_at INTEGER NOT NULL,"
+    "  updated_at INTEGER NOT NULL"
+    ") STRICT;"
+
+    "CREATE TABLE events ("
+    "  id INTEGER PRIMARY KEY,"
+    "  at INTEGER NOT NULL,"
+    "  kind TEXT NOT NULL,"
+    "  job TEXT,"
+    "  processor INTEGER,"
+    "  agent TEXT,"
+    "  operation INTEGER,"
+    "  actor TEXT NOT NULL,"
+    "  detail TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX events_of_job ON events (job) WHERE job IS NOT NULL;"
+
+    /* For people: offsets with the names of their topics. */
+    "CREATE VIEW progress AS"
+    "  SELECT o.job, o.processor, i.name AS topic, o.partition, o.t0, o.t1, o.t2, o.at"
+    "  FROM offsets AS o LEFT JOIN job_inputs AS i ON i.job = o.job AND i.topic = o.topic;",
+};
+
+int store_schema_version(void)
+{
+    return (int)(sizeof(migrations) / sizeof(migrations[0]));
+}
+
+const char *store_schema_migration(int version)
+{
+    assert(version >= 1 && version <= store_schema_version());
+    return migrations[version - 1];
+}
+
+const char *const store_names_step[] = {"commit_starts", "sample", "close_tasks",
+                                        "fence",         "end",    NULL};
+const char *const store_names_kind[] = {"create_job", "delete_job", NULL};
+
+#define OPERATION_COLUMNS                                                                          \
+    "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at"
+#define EVENT_COLUMNS "id, at, kind, job, processor, agent, operation, actor, detail"
+#define UNFINISHED    "state IN ('pending', 'running')"
+
+static const char *const statements[STORE_STATEMENT_COUNT] = {
+    [STORE_BEGIN] = "BEGIN IMMEDIATE",
+    [STORE_COMMIT] = "COMMIT",
+
+    [STORE_META_PUT] = "INSERT INTO meta (id, cluster, start_number, decision, epoch, event_id,"
+                       " operation_id) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"
+                       " ON CONFLICT (id) DO UPDATE SET cluster = ?1, start_number = ?2,"
+                       " decision = ?3, epoch = ?4, event_id = ?5, operation_id = ?6",
+    [STORE_META_GET] =
+        "SELECT cluster, start_number, decision, epoch, event_id, operation_id FROM meta",
+
+    /* An upsert, not a replacement: that would take the rows of the other tables along. */
+    [STORE_JOB_PUT] =
+        "INSERT INTO jobs (name, incarnation, state, generation, created_at, group_id,"
+        " partitions_initial, partitions, processors_initial, processors, map_version,"
+        " partitioner, partitioner_reason, operation, spec)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
+        " ON CONFLICT (name) DO UPDATE SET incarnation = ?2, state = ?3, generation = ?4,"
+        " created_at = ?5, group_id = ?6, partitions_initial = ?7, partitions = ?8,"
+        " processors_initial = ?9, processors = ?10, map_version = ?11, partitioner = ?12,"
+        " partitioner_reason = ?13, operation = ?14, spec = ?15",
+    [STORE_JOB_REMOVE] = "DELETE FROM jobs WHERE name = ?1",
+    [STORE_JOB_LIST] = "SELECT name, incarnation, state, generation, created_at,"
+                       " partitions_initial, partitions, processors_initial, processors,"
+                       " map_version, partitioner, partitioner_reason, operation, spec"
+                       " FROM jobs ORDER BY name",
+    [STORE_INPUT_PUT] = "INSERT INTO job_inputs (job, topic, name) VALUES (?1, ?2, ?3)"
+                        " ON CONFLICT (job, topic) DO UPDATE SET name = ?3",
+    [STORE_WARNINGS_CLEAR] = "DELETE FROM job_warnings WHERE job = ?1",
+    [STORE_WARNING_PUT] = "INSERT INTO job_warnings (job, number, warning) VALUES (?1, ?2, ?3)",
+    [STORE_WARNING_LIST] = "SELECT warning FROM job_warnings WHERE job = ?1 ORDER BY number",
+    [STORE_ORIGIN_COUNT] = "SELECT count(*) FROM origins WHERE job = ?1",
+    [STORE_ORIGIN_PUT] = "INSERT INTO origins (job, topic, partition, t0, start)"
+                         " VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+    [STORE_ORIGIN_LIST] = "SELECT topic, partition, t0, start FROM origins WHERE job = ?1"
+                          " ORDER BY topic, partition",
+
+    [STORE_PLACEMENT_PUT] =
+        "INSERT INTO placements (job, processor, agent, agent_incarnation, epoch, activated,"
+        " trouble, reason, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+        " ON CONFLICT (job, processor) DO UPDATE SET agent = ?3, agent_incarnation = ?4,"
+        " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9",
+    [STORE_PLACEMENT_LIST] = "SELECT job, processor, agent, agent_incarnation, epoch, activated,"
+                             " trouble, reason, changed_at FROM placements",
+    [STORE_OFFSETS_CLEAR] = "DELETE FROM offsets WHERE job = ?1 AND processor = ?2",
+    [STORE_OFFSET_PUT] = "INSERT INTO offsets (job, processor, topic, partition, t0, t1, t2, at)"
+                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+                         " ON CONFLICT (job, processor, topic, partition)"
+                         " DO UPDATE SET t0 = ?5, t1 = ?6, t2 = ?7, at = ?8",
+    [STORE_OFFSET_LIST] = "SELECT topic, partition, t0, t1, t2, at, job, processor FROM offsets"
+                          " ORDER BY job, processor, topic, partition",
+
+    [STORE_AGENT_PUT] =
+        "INSERT INTO agents (agent_id, incarnation, state, version, address, protocol, capacity,"
+        " registered_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+        " ON CONFLICT (agent_id) DO UPDATE SET incarnation = ?2, state = ?3, version = ?4,"
+        " address = ?5, protocol = ?6, capacity = ?7, registered_at = ?8",
+    [STORE_AGENT_REMOVE] = "DELETE FROM agents WHERE agent_id = ?1",
+    [STORE_AGENT_LIST] = "SELECT agent_id, incarnation, state, version, address, protocol,"
+                         " capacity, registered_at FROM agents",
+    [STORE_TAGS_CLEAR] = "DELETE FROM agent_tags WHERE agent = ?1",
+    [STORE_TAG_PUT] = "INSERT INTO agent_tags (agent, number, name, value)"
+                      " VALUES (?1, ?2, ?3, ?4)",
+    [STORE_TAG_LIST] = "SELECT name, value FROM agent_tags WHERE agent = ?1 ORDER BY number",
+
+    [STORE_OPERATION_PUT] =
+        "INSERT INTO operations (" OPERATION_COLUMNS ")"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+        " ON CONFLICT (id) DO UPDATE SET kind = ?2, job = ?3, job_incarnation = ?4, state = ?5,"
+        " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10",
+    [STORE_OPERATION_LIST] =
+        "SELECT " OPERATION_COLUMNS " FROM operations WHERE " UNFINISHED
+        " OR id IN (SELECT id FROM operations WHERE NOT " UNFINISHED " ORDER BY id DESC LIMIT ?1)",
+    [STORE_OPERATION_GET] = "SELECT " OPERATION_COLUMNS " FROM operations WHERE id = ?1",
+    [STORE_OPERATION_PAGE] = "SELECT " OPERATION_COLUMNS " FROM operations"
+                             " WHERE id < ?1 AND (?2 IS NULL OR job = ?2)"
+                             " AND (?3 IS NULL OR state = ?3) ORDER BY id DESC LIMIT ?4",
+    /* The oldest finished ones of those that are too many, ?2 at most. */
+    [STORE_OPERATION_PRUNE] =
+        "DELETE FROM operations WHERE id IN (SELECT id FROM operations WHERE NOT " UNFINISHED
+        " ORDER BY id LIMIT min(?2, max(0, (SELECT count(*) FROM operations WHERE NOT " UNFINISHED
+        ") - ?1)))",
+
+    [STORE_EVENT_PUT] = "INSERT INTO events (" EVENT_COLUMNS ")"
+                        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [STORE_EVENT_PAGE] = "SELECT " EVENT_COLUMNS " FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+    [STORE_EVENT_PAGE_OF_JOB] = "SELECT " EVENT_COLUMNS " FROM events WHERE job = ?3 AND id > ?1"
+                                " ORDER BY id LIMIT ?2",
+    /* Ids have no gaps, so the newest one says how many there are. */
+    [STORE_EVENT_PRUNE] = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?1"
+                          " AND id < (SELECT min(id) FROM events) + ?2",
+};
+
+const char *store_schema_statement(enum store_statement statement)
+{
+    assert(statements[statement] != NULL);
+    return statements[statement];
+}
