@@ -335,7 +335,9 @@ static void make_processor(const struct cluster *cluster, const struct job *job,
     cluster_read_partitions(job, number, &view->read);
     fill_partitions(job, processor, view);
     take_counters(processor, view->agent_alive ? report : NULL, view);
-    view->lag_records = sum_lag(view);
+    /* Offsets of someone who has stopped speaking are shown, with their time; the lag is not theirs
+     * to say any more. */
+    view->lag_records = view->agent_alive && report != NULL ? sum_lag(view) : API_UNKNOWN;
     view->state = mem_strdup(state_text(view, report));
     view->reason = explain(cluster, job, processor, view, report);
     follow_trend(view, before, trend);
