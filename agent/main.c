@@ -28,8 +28,11 @@
 #include "agent/options.h"
 #include "agent/store.h"
 #include "agent/task_thread.h"
+#include "common/clock.h"
 #include "common/logger.h"
 #include "common/mem.h"
+
+#define SIGNAL_ECHO_MS 500
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 
@@ -45,8 +48,7 @@ struct daemon {
     sigset_t signals;
     pthread_t signal_thread;
     bool signal_thread_runs;
-    atomic_bool stopping; /* the signal thread's own: one was seen, or main is through */
-    atomic_bool through;  /* main wants the signal thread to end */
+    atomic_bool through; /* main wants the signal thread to end */
 };
 
 static const struct task_ops task_ops_threads = {
@@ -62,22 +64,27 @@ static const struct task_ops task_ops_threads = {
 /* ---- signals */
 
 /* A second signal is a person who does not want to wait: Kafka and the state are safe at any moment
- * (common/mem.h), so it is granted at once. */
+ * (common/mem.h), so it is granted at once. One that comes with the first is its echo: timeout(1)
+ * and wrappers that forward what their process group gets as well send two. */
 static void *signal_main(void *arg)
 {
     struct daemon *daemon = arg;
+    int64_t first_ms = 0;
     for (;;) {
         int number;
         int rc = sigwait(&daemon->signals, &number);
         assert(rc == 0);
         if (atomic_load(&daemon->through))
             return NULL;
+        int64_t now_ms = clock_mono_ms();
+        bool is_first = first_ms == 0;
+        if (!is_first && now_ms - first_ms < SIGNAL_ECHO_MS)
+            continue;
         log_info("signal", LOG_STR("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"),
-                 LOG_STR("effect",
-                         atomic_load(&daemon->stopping) ? "ending at once" : "stopping in order"),
-                 LOG_END);
-        if (atomic_exchange(&daemon->stopping, true))
+                 LOG_STR("effect", is_first ? "stopping in order" : "ending at once"), LOG_END);
+        if (!is_first)
             _exit(1);
+        first_ms = now_ms;
         agent_stop(daemon->agent);
     }
 }
