@@ -82,8 +82,9 @@ static void ask_events(struct archive *archive, struct archive_query *query)
         return;
     archive->waits.items = mem_grow(archive->waits.items, archive->waits.count,
                                     &archive->waits.capacity, sizeof(*archive->waits.items));
+    int64_t wait_ms = query->wait_ms < archive->wait_ms_max ? query->wait_ms : archive->wait_ms_max;
     archive->waits.items[archive->waits.count++] =
-        (struct archive_wait){.query = *query, .deadline_ms = clock_mono_ms() + query->wait_ms};
+        (struct archive_wait){.query = *query, .deadline_ms = clock_mono_ms() + wait_ms};
     *query = (struct archive_query){.kind = ARCHIVE_QUERY_EVENTS};
 }
 
@@ -226,10 +227,11 @@ void archive_query_finish(struct archive_query *query)
     query->job = NULL;
 }
 
-void archive_init(struct archive *archive, struct store *store,
+void archive_init(struct archive *archive, struct store *store, int64_t wait_ms_max,
                   void (*answer)(void *context, struct answer *answer), void *context)
 {
-    *archive = (struct archive){.store = store, .answer = answer, .context = context};
+    *archive = (struct archive){
+        .store = store, .wait_ms_max = wait_ms_max, .answer = answer, .context = context};
 }
 
 void archive_finish(struct archive *archive)

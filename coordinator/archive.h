@@ -32,6 +32,7 @@ void archive_query_finish(struct archive_query *query);
 
 struct archive {
     struct store *store;
+    int64_t wait_ms_max;
     void (*answer)(void *context, struct answer *answer); /* takes the content */
     void *context;
     struct {
@@ -40,7 +41,7 @@ struct archive {
     } waits;
 };
 
-void archive_init(struct archive *archive, struct store *store,
+void archive_init(struct archive *archive, struct store *store, int64_t wait_ms_max,
                   void (*answer)(void *context, struct answer *answer), void *context);
 void archive_finish(struct archive *archive); /* also of one that was never initialised: zeroed */
 

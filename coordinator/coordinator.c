@@ -445,7 +445,8 @@ enum err_code coordinator_create(const struct coordinator_config *config,
     cluster_init(&coordinator->cluster, config->core);
     enum err_code code = store_open(config->database, &coordinator->store, reterr);
     if (code == ERR_NONE) {
-        archive_init(&coordinator->archive, coordinator->store, answer, coordinator);
+        archive_init(&coordinator->archive, coordinator->store, config->core.poll_wait_ms_max,
+                     answer, coordinator);
         code = store_load(coordinator->store, &coordinator->cluster, reterr);
     }
     if (code != ERR_NONE) {

@@ -165,7 +165,7 @@ static void serve(struct kafka *kafka, struct kafka_call *call)
         free(result);
         return;
     }
-    kafka->config.deliver(kafka->config.context, result);
+    kafka->deliver(kafka->context, result);
 }
 
 /* Until a broker has answered once, ask for nothing in particular: readiness waits for it. */
@@ -221,19 +221,19 @@ static enum err_code create_clients(struct kafka *kafka, struct err *reterr)
         {"enable.auto.commit", "false"},
     };
     enum err_code code =
-        kafka_client_create(kafka, kafka->config.options, RD_KAFKA_CONSUMER, uncommitted,
+        kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, uncommitted,
                             sizeof(uncommitted) / sizeof(uncommitted[0]), &kafka->client, reterr);
     if (code != ERR_NONE)
         return code;
-    return kafka_client_create(kafka, kafka->config.options, RD_KAFKA_CONSUMER, committed,
+    return kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, committed,
                                sizeof(committed) / sizeof(committed[0]), &kafka->committed, reterr);
 }
 
-enum err_code kafka_create(const struct kafka_config *config, struct kafka **ret_kafka,
+enum err_code kafka_create(const struct opts_kafka *options, struct kafka **ret_kafka,
                            struct err *reterr)
 {
     struct kafka *kafka = mem_calloc(1, sizeof(*kafka));
-    kafka->config = *config;
+    kafka->options = options;
     kafka->versions = kafka_versions_create();
     kafka->mailbox = mailbox_create(KAFKA_CALLS_MAX, drop_call);
     kafka->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -250,8 +250,12 @@ enum err_code kafka_create(const struct kafka_config *config, struct kafka **ret
     return ERR_NONE;
 }
 
-enum err_code kafka_start(struct kafka *kafka, struct err *reterr)
+enum err_code kafka_start(struct kafka *kafka,
+                          void (*deliver)(void *context, struct kafka_result *result),
+                          void *context, struct err *reterr)
 {
+    kafka->deliver = deliver;
+    kafka->context = context;
     int rc = pthread_create(&kafka->thread, NULL, run, kafka);
     if (rc != 0)
         return err_set(reterr, ERR_IO, "can not start a thread: %s", strerrordesc_np(rc));

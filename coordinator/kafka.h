@@ -26,20 +26,17 @@
 
 struct kafka;
 
-struct kafka_config {
-    const struct opts_kafka *options; /* borrowed for the life of the object */
-    /* The Kafka thread: takes the result (its memory too: free() after kafka_result_finish). */
-    void (*deliver)(void *context, struct kafka_result *result);
-    void *context;
-};
-
 /*
- * Checks the options (ERR_INVALID names the key) and makes the clients; connects in the background,
- * so brokers that are down are no failure.
+ * Checks the options, which are borrowed for the life of the object (ERR_INVALID names the key),
+ * and makes the clients; they connect in the background, so brokers that are down are no failure.
  */
-enum err_code kafka_create(const struct kafka_config *config, struct kafka **ret_kafka,
+enum err_code kafka_create(const struct opts_kafka *options, struct kafka **ret_kafka,
                            struct err *reterr) MUSTCHECK;
-enum err_code kafka_start(struct kafka *kafka, struct err *reterr) MUSTCHECK;
+/* `deliver` is called by the Kafka thread and takes the result: kafka_result_finish, then free().
+ */
+enum err_code kafka_start(struct kafka *kafka,
+                          void (*deliver)(void *context, struct kafka_result *result),
+                          void *context, struct err *reterr) MUSTCHECK;
 
 /* Ends the thread: the call under way is given up, those that wait are dropped. NULL is fine. */
 void kafka_stop(struct kafka *kafka);

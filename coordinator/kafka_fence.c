@@ -46,7 +46,7 @@ enum err_code kafka_init_transactions(struct kafka *kafka, const char *transacti
                                                 {"debug", "feature"}};
     rd_kafka_t *producer = NULL;
     enum err_code code =
-        kafka_client_create(kafka, kafka->config.options, RD_KAFKA_PRODUCER, properties,
+        kafka_client_create(kafka, kafka->options, RD_KAFKA_PRODUCER, properties,
                             sizeof(properties) / sizeof(properties[0]), &producer, reterr);
     if (code != ERR_NONE)
         return code;

@@ -16,7 +16,9 @@
 #define KAFKA_BACKOFF_MS 250
 
 struct kafka {
-    struct kafka_config config;
+    const struct opts_kafka *options;
+    void (*deliver)(void *context, struct kafka_result *result);
+    void *context;
     rd_kafka_t *client;    /* read_uncommitted consumer without a group: admin calls and ends */
     rd_kafka_t *committed; /* read_committed consumer: last stable offsets */
     struct kafka_versions *versions; /* any thread: librdkafka's log callbacks write it */

@@ -138,7 +138,7 @@ static enum err_code create_consumer(struct kafka *kafka, rd_kafka_t **ret_consu
         {"queued.max.messages.kbytes", "16384"},
     };
     enum err_code code =
-        kafka_client_create(kafka, kafka->config.options, RD_KAFKA_CONSUMER, properties,
+        kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, properties,
                             sizeof(properties) / sizeof(properties[0]), ret_consumer, reterr);
     if (code == ERR_NONE)
         rd_kafka_poll_set_consumer(*ret_consumer);

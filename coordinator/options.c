@@ -45,7 +45,7 @@ const struct opts_entry coordinator_options_table[] = {
      .fallback = "500ms",
      .min = 50,
      .max = 10 * SECOND,
-     .help = "How often agents report. Must be at most a third of agent_timeout."},
+     .help = "How often agents report. Must be at most half of agent_timeout."},
     {.name = "poll_wait_max",
      .type = OPTS_DURATION,
      FIELD(poll_wait_max_ms),
