@@ -114,14 +114,16 @@ static struct link_message *message_create(enum link_message_kind kind)
 
 /* ---- what both threads do */
 
-/* Counts a try and logs when the coordinator as a whole is away or back. */
-static void note_try(struct coordinator_link *link, enum channel channel, const char *failure)
+/* Counts a try and logs when the coordinator as a whole is away or back. `failure` may be NULL;
+ * `is_away`: it is one of the coordinator and not of this agent. */
+static void note_try(struct coordinator_link *link, enum channel channel, const char *failure,
+                     bool is_away)
 {
     bool away = false;
     lock(link);
     link->tries[channel]++;
     link->failures[channel] += failure != NULL;
-    link->failing[channel] = failure != NULL;
+    link->failing[channel] = is_away;
     for (int i = 0; i < CHANNEL_COUNT; i++)
         away = away || link->failing[i];
     bool is_changed = away != link->away;
@@ -256,8 +258,12 @@ static bool accept_welcome(struct coordinator_link *link, struct agent_welcome *
 static bool judge_in_use(struct coordinator_link *link, const struct coordinator_failure *failure)
 {
     int64_t now_ms = clock_mono_ms();
-    if (link->in_use_since_ms < 0)
+    if (link->in_use_since_ms < 0) {
         link->in_use_since_ms = now_ms;
+        log_warn("agent_id_in_use", LOG_STR("agent", link->config.api.agent_id),
+                 LOG_STR("detail", failure->text), LOG_INT("tries_for_ms", link->in_use_ms),
+                 LOG_STR("effect", "waiting: a restart takes the place of its old self"), LOG_END);
+    }
     if (now_ms - link->in_use_since_ms < link->in_use_ms)
         return false;
 
@@ -283,7 +289,8 @@ static void register_once(struct coordinator_link *link)
         schema_free(&schema_agent_welcome, &welcome);
         outcome = COORDINATOR_FAILED;
     }
-    note_try(link, CHANNEL_REGISTER, outcome == COORDINATOR_OK ? NULL : failure.text);
+    note_try(link, CHANNEL_REGISTER, outcome == COORDINATOR_OK ? NULL : failure.text,
+             outcome != COORDINATOR_OK && outcome != COORDINATOR_IN_USE);
     if (outcome == COORDINATOR_OK) {
         backoff_reset(&link->backoff);
         link->in_use_since_ms = -1;
@@ -373,7 +380,7 @@ static void poll_once(struct coordinator_link *link, uint64_t registration)
     }
     bool answered = outcome == COORDINATOR_OK || outcome == COORDINATOR_NO_NEWS;
     link->polls_fail = !answered;
-    note_try(link, CHANNEL_POLL, answered ? NULL : failure.text);
+    note_try(link, CHANNEL_POLL, answered ? NULL : failure.text, !answered);
     if (!answered) {
         pause_after(link, failure.retry_after_ms);
         return;
@@ -420,7 +427,8 @@ static void report_once(struct coordinator_link *link, struct agent_report *repo
     else if (outcome == COORDINATOR_SUPERSEDED)
         end_superseded(link);
     else if (outcome != COORDINATOR_INTERRUPTED)
-        note_try(link, CHANNEL_REPORT, outcome == COORDINATOR_OK ? NULL : failure.text);
+        note_try(link, CHANNEL_REPORT, outcome == COORDINATOR_OK ? NULL : failure.text,
+                 outcome != COORDINATOR_OK);
     if (!mailbox_post_reserved(link->config.mailbox, message))
         link_message_free(message);
 }
