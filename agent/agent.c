@@ -153,6 +153,7 @@ struct agent *agent_create(const struct agent_config *config)
                                                   .kafka = config->kafka,
                                                   .cluster = agent->cluster,
                                                   .boot_id = config->boot_id,
+                                                  .observer = config->observer,
                                                   .changed = on_task_changed,
                                                   .arg = agent};
     agent->table = task_table_create(config->ops, &agent->context);

@@ -37,7 +37,8 @@ struct agent_config {                    /* all borrowed for the agent's life */
     struct endpoint *endpoint;
     const char *address; /* URL of the endpoint for others, or NULL */
     const char *boot_id;
-    struct link_config link; /* timings and limits; the rest is filled in */
+    struct rd_kafka_s *observer; /* for high watermarks (agent/consumer.h); NULL: none */
+    struct link_config link;     /* timings and limits; the rest is filled in */
 };
 
 /* The timings and limits that the daemon uses. */

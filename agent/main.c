@@ -5,8 +5,9 @@
  *   2. the HTTP client library; options are read and checked; --help and the like end here
  *   3. the state directory is locked
  *   4. the agent's endpoint listens
- *   5. a thread takes the signals
- *   6. the control thread's loop, which is this thread's (agent_run)
+ *   5. the Kafka client that all tasks ask for high watermarks
+ *   6. a thread takes the signals
+ *   7. the control thread's loop, which is this thread's (agent_run)
  *
  * Exit status: 0 asked to stop and everything is closed; 1 anything else, with one line that says
  * why.
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/consumer.h"
 #include "agent/endpoint.h"
 #include "agent/http_client.h"
 #include "agent/options.h"
@@ -43,6 +45,7 @@ struct daemon {
     char boot_id[64];
     struct endpoint *endpoint;
     char *address;
+    rd_kafka_t *observer;
     struct agent *agent;
 
     sigset_t signals;
@@ -156,12 +159,17 @@ static enum err_code start(struct daemon *daemon, struct err *reterr)
     daemon->address = url_of(endpoint_address(daemon->endpoint));
     log_info("listening", LOG_STR("address", endpoint_address(daemon->endpoint)), LOG_END);
 
+    code = consumer_observer_create(&daemon->kafka, options->agent_id, &daemon->observer, reterr);
+    if (code != ERR_NONE)
+        return code;
+
     struct agent_config config = {.options = options,
                                   .kafka = &daemon->kafka,
                                   .ops = &task_ops_threads,
                                   .endpoint = daemon->endpoint,
                                   .address = daemon->address,
                                   .boot_id = daemon->boot_id,
+                                  .observer = daemon->observer,
                                   .link = agent_link_defaults()};
     daemon->agent = agent_create(&config);
     return start_signal_thread(daemon, reterr);
@@ -171,6 +179,8 @@ static void finish(struct daemon *daemon)
 {
     stop_signal_thread(daemon);
     agent_destroy(daemon->agent);
+    if (daemon->observer != NULL)
+        rd_kafka_destroy(daemon->observer);
     endpoint_destroy(daemon->endpoint);
     free(daemon->address);
     if (daemon->lock_fd >= 0)
