@@ -142,7 +142,8 @@ static void slot_join(struct task_table *table, struct slot *slot, int64_t now_m
     table->ops->join(slot->thread);
     slot->thread = NULL;
     slot->state = RECONCILE_DOWN;
-    slot->fenced = slot->report.state == TASK_STATE_FENCED;
+    slot->fenced = slot->report.state == TASK_STATE_FENCED &&
+                   slot->report.epoch >= slot->task.epoch; /* not one that it never worked under */
     if (was_told)
         backoff_reset(&slot->backoff);
     slot->retry_ms =

@@ -179,6 +179,7 @@ void task_fail(struct task *task, struct task_actions *actions, int64_t retry_ms
 void task_fence(struct task *task, struct task_actions *actions, const char *detail, int64_t now_ms)
 {
     task_set_problem(task, "fenced", detail, now_ms);
+    task->fenced = true;
     task_move(task, TASK_PHASE_FENCED, now_ms);
     close_all(task, actions);
     task_push(actions, TASK_ACTION_REPORT);
@@ -194,8 +195,11 @@ void task_enter(struct task *task, struct task_actions *actions, enum task_phase
         task->epoch_tried = task->epoch;
     if (phase == TASK_PHASE_OPEN)
         task->restart = false;
-    if (phase == TASK_PHASE_PRODUCER)
+    if (phase == TASK_PHASE_PRODUCER) {
+        assert(!task->fenced || task->epoch > task->epoch_working);
         task->epoch_working = task->epoch;
+        task->fenced = false;
+    }
     task_ask(task, actions, (enum task_action)(phase_action[phase] - 1));
 }
 
@@ -548,7 +552,7 @@ enum task_state task_state(const struct task *task)
     case TASK_PHASE_COUNT:
         break;
     }
-    return TASK_STATE_CLOSED;
+    return task->fenced ? TASK_STATE_FENCED : TASK_STATE_CLOSED;
 }
 
 struct stamp task_stamp(const struct task *task)

@@ -197,6 +197,7 @@ struct task {
     bool stopping;
     bool halting; /* a record was refused: commit what is before it, then FAILED */
     bool restart; /* what is desired changed while halting: FAILED is left at once */
+    bool fenced;  /* in epoch_working; still so once it is closed */
     bool assigned;
     bool kept;       /* the state is of an earlier run: its fingerprints are to be verified */
     bool commit_all; /* the next commit stamps all of S1, moved or not */
@@ -241,6 +242,7 @@ bool task_may_read(
     const struct task *task); /* records may be applied now (each partition up to its limit) */
 bool task_may_output(
     const struct task *task); /* their outputs are to be produced (STAMP, ACTIVE); else silently */
+/* A task that is closed after it was fenced stays FENCED: whoever starts it anew must know. */
 enum task_state task_state(const struct task *task);
 struct stamp task_stamp(const struct task *task);
 const char *task_phase_name(enum task_phase phase);

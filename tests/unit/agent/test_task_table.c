@@ -245,6 +245,20 @@ Test(task_table, a_fenced_task_is_started_for_a_higher_epoch_only)
     expect_states(ACTIVE_STATE);
 }
 
+/* It ended before it heard of the higher epoch, under which nothing has fenced it. */
+Test(task_table, a_fence_of_an_older_epoch_does_not_hold)
+{
+    want(17, NEW, 1, 7, 0);
+    want(18, NEW, 1, 8, 0);
+    fake_tasks[0].epoch = 7;
+    fake_tasks[0].state = TASK_STATE_FENCED;
+    fake_tasks[0].ended = true;
+    task_table_step(table, 0);
+    task_table_step(table, 1000000);
+    cr_assert_eq(fake_task_count, 2);
+    expect_states(ACTIVE_STATE);
+}
+
 Test(task_table, a_stop_ignores_later_documents)
 {
     want(17, NEW, 2, 7, 0);

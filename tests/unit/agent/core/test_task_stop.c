@@ -177,6 +177,26 @@ Test(task_stop, a_halted_record_does_not_hold_it_up)
     cr_assert_eq(rig->stored[0], 55);
 }
 
+/* Else it could be started again, and initialise, under the epoch that it was fenced in. */
+Test(task_stop, a_fenced_task_is_still_fenced_when_it_is_closed)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_FENCED);
+    (void)rig_give(rig, TASK_EVENT_CLOSED);
+    rig_expect_stops(rig);
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_FENCED);
+    cr_assert_eq(rig->task.epoch_working, RIG_EPOCH);
+    teardown();
+    setup();
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_FENCED);
+    (void)rig_give(rig, TASK_EVENT_CLOSED);
+    (void)rig_desire(rig, RIG_EPOCH + 1, false);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_expect_stops(rig);
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CLOSED, "a higher epoch ended that");
+}
+
 Test(task_stop, it_stays_closed)
 {
     rig_go(rig, TASK_PHASE_ACTIVE);
