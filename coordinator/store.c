@@ -239,7 +239,7 @@ static enum err_code check_folder(const char *path, struct err *reterr)
     if (stat(folder, &status) != 0 || !S_ISDIR(status.st_mode))
         code = err_set(reterr, ERR_IO, "database %s: there is no folder %s; make it first", path,
                        folder);
-    else if (access(folder, W_OK | X_OK) != 0)
+    else if (euidaccess(folder, W_OK | X_OK) != 0)
         code = err_set(reterr, ERR_IO, "database %s: folder %s is not writable: %s", path, folder,
                        strerror(errno));
     free(folder);

@@ -216,6 +216,9 @@ static bool store_observation(struct step *step, struct processor *processor)
     struct processor_observed *observed = &processor->observed;
     const struct task_report *report = &observed->report;
     observed->stored_ms = step->event->now_ms;
+    /* A task that has not got far enough to tell does not make us forget what was known. */
+    if (report->progress.count == 0)
+        return false;
     if (rows_progress_equal(processor->stored.items, processor->stored.count,
                             report->progress.items, report->progress.count))
         return false;

@@ -323,6 +323,11 @@ Test(report, offsets_are_stored_at_most_every_ten_seconds_and_only_when_they_mov
     cr_assert_eq(stored, 4);
     cr_assert_eq(processor->stored.items[0].t1, 40);
 
+    for (int i = 0; i < 25; i++) { /* a task that has nothing to tell takes nothing away */
+        world_report(&world, "a1", TASK_STATE_OPENING);
+        cr_assert_eq(stored_within(500), 0);
+    }
+    cr_assert_eq(processor->stored.items[0].t1, 40);
     for (int i = 0; i < 60; i++) { /* an idle job writes nothing */
         report_progress("a1", 40);
         cr_assert_eq(stored_within(500), 0);

@@ -41,7 +41,7 @@ static void check_same_job(const struct job *a, const struct job *b)
     }
 }
 
-static void check_same(const struct cluster *a, const struct cluster *b)
+void world_check_same(const struct cluster *a, const struct cluster *b)
 {
     cr_assert(ROWS_EQUAL(CHANGE_META, meta, a->meta, b->meta), "meta");
     cr_assert_eq(a->jobs.count, b->jobs.count);
@@ -290,11 +290,13 @@ void world_step(struct world *world, struct coord_event event)
     const char *broken = cluster_check(&world->cluster);
     cr_assert_null(broken, "%s", broken);
     check_changes(world);
-    check_same(&world->cluster, &world->fold);
+    world_check_same(&world->cluster, &world->fold);
     check_answers(world);
     check_documents(&world->cluster, &documents);
     if (event.kind == COORD_EVENT_TICK && world->update.changes.count == 0)
         cr_assert_gt(world->update.wake_ms, event.now_ms, "a tick for nothing, again and again");
+    if (world->stored != NULL)
+        world->stored(world, &world->update);
     take_calls(world);
     coord_event_finish(&event);
 }
@@ -324,6 +326,22 @@ void world_init(struct world *world)
     world_step(world, world_event(world, COORD_EVENT_START, NULL));
 }
 
+void world_init_from(struct world *world, struct cluster *loaded,
+                     void (*stored)(struct world *world, const struct update *update),
+                     void *context)
+{
+    *world = (struct world){.now_ms = 1000000,
+                            .now_at = INT64_C(1700000000000),
+                            .epoch_max = loaded->meta.epoch,
+                            .event_max = loaded->meta.event_id,
+                            .cluster = *loaded,
+                            .stored = stored,
+                            .context = context};
+    *loaded = (struct cluster){0};
+    world_copy(&world->fold, &world->cluster);
+    world_step(world, world_event(world, COORD_EVENT_START, NULL));
+}
+
 static void drop_calls(struct world *world)
 {
     for (size_t i = 0; i < world->calls.count; i++)
@@ -342,9 +360,9 @@ void world_finish(struct world *world)
     strbuf_finish(&world->trace);
 }
 
-/* What a load from the store gives: every row of `from`, and nothing else. */
-static void load(struct cluster *cluster, const struct cluster *from)
+void world_copy(struct cluster *ret_copy, const struct cluster *from)
 {
+    struct cluster *cluster = ret_copy;
     cluster_init(cluster, config);
     copy_change(cluster, &(struct change){.kind = CHANGE_META, .meta = from->meta});
     for (size_t i = 0; i < from->agents.count; i++)
@@ -385,7 +403,7 @@ void world_lose_step(struct world *world, struct coord_event event)
 void world_restart(struct world *world)
 {
     cluster_finish(&world->cluster);
-    load(&world->cluster, &world->fold);
+    world_copy(&world->cluster, &world->fold);
     world->open.count = 0;
     drop_calls(world);
     world_step(world, world_event(world, COORD_EVENT_START, NULL));

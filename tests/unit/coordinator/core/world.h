@@ -37,9 +37,16 @@ struct world {
         size_t count, capacity;
     } calls;             /* made and not answered yet, oldest first */
     struct strbuf trace; /* what all updates said, in text */
+    void (*stored)(struct world *world, const struct update *update); /* NULL: nobody looks */
+    void *context;                                                    /* of `stored` */
 };
 
 void world_init(struct world *world); /* an empty database, started */
+/* As the store loaded it, which is taken; then started. `stored` sees every update from the first
+ * on. */
+void world_init_from(struct world *world, struct cluster *loaded,
+                     void (*stored)(struct world *world, const struct update *update),
+                     void *context);
 void world_finish(struct world *world);
 
 /* The coordinator's process dies and comes back with what was durable; requests and calls under way
@@ -117,6 +124,11 @@ void world_report(struct world *world, const char *agent_id, enum task_state sta
 void world_pass_reporting(struct world *world, int64_t ms, const char *const *agent_ids);
 
 /* ---- looking */
+
+/* Only what is durable counts. */
+void world_check_same(const struct cluster *a, const struct cluster *b);
+/* A copy of what is durable: what a load from the store gives. */
+void world_copy(struct cluster *ret_copy, const struct cluster *from);
 
 const struct placement_row *world_placement(const struct world *world, const char *job,
                                             uint32_t processor);

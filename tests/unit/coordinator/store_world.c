@@ -1,0 +1,2 @@
+/* The same world as the core's tests have: its updates are what the store is tested with. */
+#include "tests/unit/coordinator/core/world.c"
