@@ -1,0 +1,237 @@
+/* What must hold after every step of the core, and the trace of what it did. */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/schema.h"
+#include "common/mem.h"
+#include "coordinator/core/rows.h"
+#include "tests/unit/coordinator/core/world_check.h"
+
+/* ---- changes */
+
+void world_copy_change(struct cluster *cluster, const struct change *change)
+{
+    struct change copy;
+    change_copy(&copy, change);
+    cluster_apply(cluster, &copy);
+}
+
+/* Compares rows as changes, so that the one comparison of rows serves. The rows stay their owners'.
+ */
+#define ROWS_EQUAL(row_kind, member, a, b)                                                         \
+    change_equal(&(struct change){.kind = (row_kind), .member = (a)},                              \
+                 &(struct change){.kind = (row_kind), .member = (b)})
+
+static void check_same_job(const struct job *a, const struct job *b)
+{
+    cr_assert(ROWS_EQUAL(CHANGE_JOB, job, a->row, b->row), "job %s", a->row.name);
+    cr_assert_eq(a->processors.count, b->processors.count);
+    for (size_t i = 0; i < a->processors.count; i++) {
+        const struct processor *left = &a->processors.items[i], *right = &b->processors.items[i];
+        cr_assert(ROWS_EQUAL(CHANGE_PLACEMENT, placement, left->placement, right->placement),
+                  "placement %zu of %s", i, a->row.name);
+        cr_assert(rows_progress_equal(left->stored.items, left->stored.count, right->stored.items,
+                                      right->stored.count));
+        cr_assert_eq(left->stored_at, right->stored_at);
+    }
+}
+
+void world_check_same(const struct cluster *a, const struct cluster *b)
+{
+    cr_assert(ROWS_EQUAL(CHANGE_META, meta, a->meta, b->meta), "meta");
+    cr_assert_eq(a->jobs.count, b->jobs.count);
+    for (size_t i = 0; i < a->jobs.count; i++)
+        check_same_job(a->jobs.items[i], b->jobs.items[i]);
+    cr_assert_eq(a->agents.count, b->agents.count);
+    for (size_t i = 0; i < a->agents.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_AGENT, agent, a->agents.items[i]->row, b->agents.items[i]->row),
+                  "agent %s", a->agents.items[i]->row.agent_id);
+    cr_assert_eq(a->operations.count, b->operations.count);
+    for (size_t i = 0; i < a->operations.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_OPERATION, operation, a->operations.items[i]->row,
+                             b->operations.items[i]->row));
+}
+
+static void check_epoch(struct world *world, const struct placement_row *row)
+{
+    const struct job *job = cluster_job(&world->fold, row->job);
+    uint64_t before = job != NULL ? job->processors.items[row->processor].placement.epoch : 0;
+    if (row->epoch == before)
+        return;
+    cr_assert_gt(row->epoch, world->epoch_max, "epoch %" PRIu64 " was handed out before",
+                 row->epoch);
+    world->epoch_max = row->epoch;
+}
+
+void world_check_changes(struct world *world)
+{
+    bool decision = false, meta = false;
+    for (size_t i = 0; i < world->update.changes.count; i++) {
+        const struct change *change = &world->update.changes.items[i];
+        cr_assert_not(meta, "the meta row comes last");
+        if (change->kind == CHANGE_PLACEMENT)
+            check_epoch(world, &change->placement);
+        if (change->kind == CHANGE_EVENT) {
+            cr_assert_eq(change->event.id, world->event_max + 1);
+            world->event_max = change->event.id;
+            cr_assert_not_null(change->event.detail);
+            cr_assert_gt(strlen(change->event.detail), 0);
+        }
+        if (change->kind == CHANGE_META) {
+            meta = true;
+            cr_assert_eq(change->meta.decision, world->fold.meta.decision + 1);
+        } else if (change->kind != CHANGE_OBSERVATION) {
+            decision = true;
+        }
+        world_copy_change(&world->fold, change);
+    }
+    cr_assert_eq(decision, meta, "a decision is numbered, an observation is not");
+}
+
+void world_close_request(struct world *world, uint64_t request)
+{
+    for (size_t i = 0; i < world->open.count; i++) {
+        if (world->open.items[i] == request) {
+            world->open.items[i] = world->open.items[--world->open.count];
+            return;
+        }
+    }
+    cr_assert_fail("request %" PRIu64 " was answered twice, or never made", request);
+}
+
+static bool waits(const struct cluster *cluster, uint64_t request)
+{
+    for (size_t i = 0; i < cluster->polls.count; i++)
+        if (cluster->polls.items[i].request == request)
+            return true;
+    for (size_t i = 0; i < cluster->operation_waits.count; i++)
+        if (cluster->operation_waits.items[i].request == request)
+            return true;
+    for (size_t i = 0; i < cluster->creations.count; i++)
+        if (cluster->creations.items[i].request == request)
+            return true;
+    return false;
+}
+
+void world_check_answers(struct world *world)
+{
+    for (size_t i = 0; i < world->update.answers.count; i++) {
+        const struct answer *answer = &world->update.answers.items[i];
+        world_close_request(world, answer->request);
+        cr_assert_geq(answer->status, 200);
+        cr_assert_eq(answer->type == NULL, answer->body == NULL);
+        cr_assert_eq(answer->status == 204, answer->body == NULL);
+    }
+    for (size_t i = 0; i < world->open.count; i++)
+        cr_assert(waits(&world->cluster, world->open.items[i]), "request %" PRIu64 " was forgotten",
+                  world->open.items[i]);
+}
+
+/* ---- documents: a new content has a higher version, and versions never go back */
+
+struct world_documents world_list_documents(const struct cluster *cluster)
+{
+    struct world_documents documents = {
+        .items = mem_calloc(cluster->agents.count, sizeof(struct agent_document)),
+        .agent_ids = mem_calloc(cluster->agents.count, sizeof(char *)),
+        .count = cluster->agents.count,
+    };
+    for (size_t i = 0; i < documents.count; i++) {
+        const struct agent *agent = cluster->agents.items[i];
+        documents.agent_ids[i] = mem_strdup(agent->row.agent_id);
+        cluster_document(cluster, agent, &documents.items[i]);
+    }
+    return documents;
+}
+
+static void check_document(const struct cluster *cluster, const char *agent_id,
+                           struct agent_document *before)
+{
+    const struct agent *agent = cluster_agent(cluster, agent_id);
+    if (agent == NULL)
+        return;
+    struct agent_document after;
+    cluster_document(cluster, agent, &after);
+    cr_assert_leq(after.version.decision, cluster->meta.decision);
+    int order = cluster_compare_versions(after.version, before->version);
+    cr_assert_geq(order, 0, "the document of %s went back", agent_id);
+    after.version = before->version;
+    cr_assert(order > 0 || schema_equal(&schema_agent_document, before, &after),
+              "the document of %s changed under its version", agent_id);
+    schema_free(&schema_agent_document, &after);
+}
+
+void world_check_documents(const struct cluster *cluster, struct world_documents *documents)
+{
+    for (size_t i = 0; i < documents->count; i++) {
+        check_document(cluster, documents->agent_ids[i], &documents->items[i]);
+        free(documents->agent_ids[i]);
+        schema_free(&schema_agent_document, &documents->items[i]);
+    }
+    free(documents->agent_ids);
+    free(documents->items);
+}
+
+/* ---- the trace */
+
+static void trace_change(struct strbuf *trace, const struct change *change)
+{
+    switch (change->kind) {
+    case CHANGE_META:
+        strbuf_printf(trace, "  meta %" PRIu64 ".%" PRIu64 " epoch %" PRIu64 "\n",
+                      change->meta.start_number, change->meta.decision, change->meta.epoch);
+        return;
+    case CHANGE_JOB:
+        strbuf_printf(trace, "  job %s state %d generation %" PRIu64 "\n", change->job.name,
+                      (int)change->job.state, change->job.generation);
+        return;
+    case CHANGE_JOB_REMOVED:
+        strbuf_printf(trace, "  job %s removed\n", change->job.name);
+        return;
+    case CHANGE_PLACEMENT:
+        strbuf_printf(trace, "  %s/%u on %s epoch %" PRIu64 " %s\n", change->placement.job,
+                      change->placement.processor,
+                      change->placement.agent != NULL ? change->placement.agent : "-",
+                      change->placement.epoch, change->placement.reason);
+        return;
+    case CHANGE_AGENT:
+        strbuf_printf(trace, "  agent %s %s state %d\n", change->agent.agent_id,
+                      change->agent.incarnation, (int)change->agent.state);
+        return;
+    case CHANGE_AGENT_REMOVED:
+        strbuf_printf(trace, "  agent %s removed\n", change->agent.agent_id);
+        return;
+    case CHANGE_OPERATION:
+        strbuf_printf(trace, "  op-%" PRIu64 " step %d state %d %s\n", change->operation.id,
+                      (int)change->operation.step, (int)change->operation.state,
+                      change->operation.error != NULL ? change->operation.error : "");
+        return;
+    case CHANGE_EVENT:
+        strbuf_printf(trace, "  event %" PRIu64 " %s by %s: %s\n", change->event.id,
+                      change->event.kind, change->event.actor, change->event.detail);
+        return;
+    case CHANGE_OBSERVATION:
+        strbuf_printf(trace, "  observed %s/%u\n", change->observation.job,
+                      change->observation.processor);
+        return;
+    }
+}
+
+void world_trace_update(struct world *world, const struct coord_event *event)
+{
+    struct strbuf *trace = &world->trace;
+    strbuf_printf(trace, "%" PRId64 " event %d %s\n", event->now_ms, (int)event->kind,
+                  event->name != NULL ? event->name : "");
+    for (size_t i = 0; i < world->update.changes.count; i++)
+        trace_change(trace, &world->update.changes.items[i]);
+    for (size_t i = 0; i < world->update.calls.count; i++)
+        strbuf_printf(trace, "  call %" PRIu64 " kind %d\n", world->update.calls.items[i].id,
+                      (int)world->update.calls.items[i].kind);
+    for (size_t i = 0; i < world->update.answers.count; i++)
+        strbuf_printf(trace, "  answer %" PRIu64 " status %u\n",
+                      world->update.answers.items[i].request,
+                      world->update.answers.items[i].status);
+    strbuf_printf(trace, "  wake %" PRId64 "\n", world->update.wake_ms);
+}
