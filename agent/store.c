@@ -324,8 +324,10 @@ bool store_freeze(struct store *store, const struct store_position *positions, s
     follow_flusher(store);
     if (store->frozen != NULL)
         return false;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         assert(positions[i].next_offset >= 0);
+        assert(positions[i].record_time_ms >= -1);
+    }
     store_env_rest(store);
     make_room(store);
     store->frozen = store->live;

@@ -163,10 +163,9 @@ static struct cutoff *compute_cutoffs(const struct store_flush_job *job, int64_t
     size_t count = 0;
 
     for (size_t i = 0; i < job->position_count; i++) {
-        const int64_t time_ms = job->positions[i].record_time_ms;
-
+        /* -1, when there was no record yet, is below the time of any row. */
         cutoffs[i].root = job->positions[i].root;
-        cutoffs[i].alive_from_ms = time_ms < 0 ? INT64_MIN : time_ms - state_ttl_ms;
+        cutoffs[i].alive_from_ms = job->positions[i].record_time_ms - state_ttl_ms;
     }
     qsort(cutoffs, job->position_count, sizeof(*cutoffs), compare_cutoffs);
     for (size_t i = 0; i < job->position_count; i++) {

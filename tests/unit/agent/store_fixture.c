@@ -42,6 +42,8 @@ void fixture_remove_tree(const char *path)
 
 void fixture_finish(struct store_fixture *fixture)
 {
+    if (fixture->store != NULL)
+        store_test_hold_flush(fixture->store, false); /* a test may have failed while it was held */
     store_close(fixture->store);
     fixture->store = NULL;
     fixture_remove_tree(fixture->root);
