@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/spec.h"
+#include "api/text.h"
 #include "common/mem.h"
 #include "coordinator/core/view.h"
 #include "coordinator/http_private.h"
@@ -207,7 +208,7 @@ static bool read_state(struct exchange *exchange, struct archive_query *query)
 static bool read_operation_cursor(struct exchange *exchange, uint64_t *ret_before)
 {
     const char *text = request_parameter(target_of(exchange), "cursor");
-    if (text == NULL || view_operation_parse(text, ret_before))
+    if (text == NULL || (text_uint_parse(text, INT64_MAX, ret_before) && *ret_before > 0))
         return true;
     exchange_problem(exchange, "invalid_query",
                      "cursor must be `next` of the page before, as it is");
