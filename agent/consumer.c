@@ -8,7 +8,8 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
-#define BATCH_MESSAGES 512
+#define BATCH_MESSAGES     512
+#define REFRESH_TIMEOUT_MS 1000
 
 /* What was taken out of one partition's queue and not yet worked on. */
 struct lane {
@@ -251,6 +252,26 @@ rd_kafka_t *consumer_handle(struct consumer *consumer)
     return consumer->client;
 }
 
+/*
+ * librdkafka remembers that a partition had no leader (a broker that was away for a moment) and
+ * answers from that memory, without asking again, until its next refresh minutes later. So after a
+ * failure it is made to ask.
+ */
+static void refresh_leaders(const struct consumer *shape, rd_kafka_t *client, int timeout_ms)
+{
+    for (size_t i = 0; i < shape->config.topic_count; i++) {
+        rd_kafka_topic_t *topic = rd_kafka_topic_new(client, shape->topics[i], NULL);
+        const struct rd_kafka_metadata *metadata;
+
+        if (topic == NULL)
+            continue;
+        if (rd_kafka_metadata(client, 0, topic, &metadata, timeout_ms) ==
+            RD_KAFKA_RESP_ERR_NO_ERROR)
+            rd_kafka_metadata_destroy(metadata); /* the client has taken note of it */
+        rd_kafka_topic_destroy(topic);
+    }
+}
+
 /* ListOffsets for all partitions in one request a broker: -1 asks for the end, -2 for the start. */
 static enum err_code list_offsets(const struct consumer *shape, rd_kafka_t *client, int64_t time,
                                   int timeout_ms, int64_t *ret_offsets, struct err *reterr)
@@ -270,6 +291,8 @@ static enum err_code list_offsets(const struct consumer *shape, rd_kafka_t *clie
             error = RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE;
     }
     rd_kafka_topic_partition_list_destroy(list);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        refresh_leaders(shape, client, REFRESH_TIMEOUT_MS);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         return err_set(reterr, ERR_UNAVAILABLE, "asking for log start and end: %s",
                        rd_kafka_err2str(error));
