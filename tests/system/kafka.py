@@ -152,7 +152,12 @@ class Broker:
         """{(topic, partition): (offset, metadata)} of what the group has committed; all its topics when none is named."""
         wanted = [TopicPartition(name, p) for name in names for p in range(self.partition_count(name))]
         request = ConsumerGroupTopicPartitions(group, wanted or None)
-        answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
+        while True:
+            try:
+                answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
+                break
+            except UnicodeDecodeError:  # the client reads past the end of metadata, into whatever bytes are there
+                continue
         return {(t.topic, t.partition): (t.offset, t.metadata) for t in answer.topic_partitions if t.offset >= 0}
 
     def group_members(self, group):
