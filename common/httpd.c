@@ -495,15 +495,15 @@ enum err_code httpd_start(const struct httpd_config *config, struct httpd **ret_
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&httpd->lock, NULL);
 
+    *ret_httpd = httpd; /* a request may be there before this function ends */
     enum err_code code = httpd_watch_start(httpd, reterr);
     if (code == ERR_NONE)
         code = start_daemon(httpd, reterr);
     if (code != ERR_NONE) {
+        *ret_httpd = NULL;
         httpd_destroy(httpd);
-        return code;
     }
-    *ret_httpd = httpd;
-    return ERR_NONE;
+    return code;
 }
 
 /* Any deferred request's token, or 0. */

@@ -86,6 +86,7 @@ struct httpd_config {
     void (*message)(void *context, const char *text);
 };
 
+/* *ret_httpd is set before the first callback, so that they can use it; NULL when it fails. */
 enum err_code httpd_start(const struct httpd_config *config, struct httpd **ret_httpd,
                           struct err *reterr) MUSTCHECK;
 

@@ -107,10 +107,7 @@ void http_answer(void *context, struct answer *answer)
         httpd_response_header(&response, "Retry-After", "%u", answer->retry_after_s);
     else if (answer->status == 503)
         httpd_response_header(&response, "Retry-After", "%d", RETRY_AFTER_S);
-    if (http->httpd == NULL) /* not started: nobody can have asked */
-        httpd_response_finish(&response);
-    else
-        (void)httpd_respond(http->httpd, answer->request, &response); /* false: the client went */
+    (void)httpd_respond(http->httpd, answer->request, &response); /* false: the client went */
     if (answer->body != NULL)
         schema_free(answer->type, answer->body);
     free(answer->body);
