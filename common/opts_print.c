@@ -99,7 +99,8 @@ void opts_print_sample(const struct opts_entry *table, size_t count, const char 
             strbuf_printf(buf, " %s", table[i].fallback);
         strbuf_puts(buf, "\n");
     }
-    strbuf_puts(buf, "\n# Names that start with \"kafka.\" are passed on to librdkafka:\n"
+    strbuf_puts(buf, "\n# Names that start with \"kafka.\" are passed on to librdkafka, such as:\n"
+                     "#kafka.bootstrap.servers = broker1:9092,broker2:9092\n"
                      "#kafka.security.protocol = ssl\n");
 }
 

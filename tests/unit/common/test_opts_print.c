@@ -138,7 +138,9 @@ Test(opts_print, the_sample_can_be_read_back)
     cr_assert_eq(opened->options.port, 8080);
     cr_assert_eq(opened->options.cache_bytes, 64 << 20);
     cr_assert_eq(opened->options.color, COLOR_GREEN);
-    cr_assert_eq(opened->kafka.count, 1);
+    cr_assert_eq(opened->kafka.count, 2);
+    cr_assert_str_eq(opened->kafka.items[0].name, "bootstrap.servers"); /* no daemon runs without */
+    cr_assert_str_eq(opened->kafka.items[0].value, "broker1:9092,broker2:9092");
     run_finish(opened);
     run_finish(printed);
 }
