@@ -333,7 +333,7 @@ static void fill_report(struct task_thread *thread, struct task_report *report)
         .processor = thread->desired.processor,
         .role = thread->desired.role,
         .state = task_state(&thread->core),
-        .epoch = thread->core.epoch_working != 0 ? thread->core.epoch_working : thread->core.epoch,
+        .epoch = task_epoch(&thread->core),
         .handoff = thread->desired.handoff,
         .records = thread->counters.records,
         .outputs = thread->counters.outputs,

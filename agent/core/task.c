@@ -555,6 +555,15 @@ enum task_state task_state(const struct task *task)
     return task->fenced ? TASK_STATE_FENCED : TASK_STATE_CLOSED;
 }
 
+uint64_t task_epoch(const struct task *task)
+{
+    bool opening = is_in(task, TASK_PHASE_OPEN, TASK_PHASE_VERIFY) ||
+                   task->phase.state == TASK_PHASE_FAILED;
+    uint64_t epoch = opening ? task->epoch_tried : task->epoch_working;
+
+    return epoch != 0 ? epoch : task->epoch;
+}
+
 struct stamp task_stamp(const struct task *task)
 {
     struct stamp stamp = {.processor = task->config.processor, .epoch = task->epoch_working};

@@ -244,6 +244,8 @@ bool task_may_output(
     const struct task *task); /* their outputs are to be produced (STAMP, ACTIVE); else silently */
 /* A task that is closed after it was fenced stays FENCED: whoever starts it anew must know. */
 enum task_state task_state(const struct task *task);
+/* The epoch that the state is of: a task that could not open has failed the one it tried. */
+uint64_t task_epoch(const struct task *task);
 struct stamp task_stamp(const struct task *task);
 const char *task_phase_name(enum task_phase phase);
 

@@ -462,6 +462,20 @@ Test(task_open, a_higher_epoch_or_a_change_is_a_reason_to_try_at_once)
     cr_assert_str_eq(rig_tick(rig, 0), "O");
 }
 
+Test(task_open, a_state_is_reported_for_the_epoch_that_it_is_of)
+{
+    cr_assert_eq(task_epoch(&rig->task), RIG_EPOCH, "from the start");
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_FENCED);
+    (void)rig_give(rig, TASK_EVENT_CLOSED);
+    cr_assert_eq(task_epoch(&rig->task), RIG_EPOCH);
+    (void)rig_desire(rig, RIG_EPOCH + 1, false);
+    cr_assert_eq(task_epoch(&rig->task), RIG_EPOCH + 1, "opening");
+    rig->ranges[0].log_start = 60;
+    rig_go(rig, TASK_PHASE_FAILED);
+    cr_assert_eq(task_epoch(&rig->task), RIG_EPOCH + 1, "failed before any init");
+}
+
 Test(task_open, fatal_failures_wait_for_the_recheck)
 {
     rig_go(rig, TASK_PHASE_PRODUCER);
