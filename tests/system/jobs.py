@@ -1,5 +1,7 @@
 """One job as tests see it: its topics, its spec, and waiting for what its status says."""
 
+from confluent_kafka import KafkaException
+
 from waiting import wait_until
 
 WAIT_S = 60
@@ -73,7 +75,7 @@ class Job:
             committed = self.committed()
             return all(committed[self.input, p][0] == end for p, end in ends.items())
 
-        wait_until(drained, limit_s, f"{self.name} has committed all of its input")
+        wait_until(drained, limit_s, f"{self.name} has committed all of its input", ignoring=(OSError, KafkaException))
 
     def committed(self):
         return self.broker.committed(self.group, self.input)

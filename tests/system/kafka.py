@@ -153,12 +153,11 @@ class Broker:
         wanted = [TopicPartition(name, p) for name in names for p in range(self.partition_count(name))]
         request = ConsumerGroupTopicPartitions(group, wanted or None)
         while True:
+            answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
             try:
-                answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
-                break
+                return {(t.topic, t.partition): (t.offset, t.metadata) for t in answer.topic_partitions if t.offset >= 0}
             except UnicodeDecodeError:  # the client reads past the end of metadata, into whatever bytes are there
                 continue
-        return {(t.topic, t.partition): (t.offset, t.metadata) for t in answer.topic_partitions if t.offset >= 0}
 
     def group_members(self, group):
         return self._result(self.admin.describe_consumer_groups([group])[group]).members
