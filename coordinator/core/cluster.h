@@ -189,7 +189,8 @@ struct operation {
     uint64_t call;    /* id of the Kafka call under way; 0: none */
     int64_t retry_ms; /* earliest time of the next call */
     int64_t backoff_ms;
-    uint64_t decision; /* delete_job: owners must work by a document that is not older */
+    uint64_t decision; /* delete_job: owners must work by a document of this start that is not
+                          older; 0 after a restart, where any of the new start will do */
 };
 
 struct waiting_poll { /* an assignment request that waits for its document to change */

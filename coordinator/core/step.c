@@ -239,7 +239,6 @@ static void start(struct step *step)
                cluster->agents.count);
     for (size_t i = 0; i < cluster->agents.count; i++)
         step_renew_document(step, cluster->agents.items[i]);
-    step_resume_operations(step);
     step->place = true;
 }
 

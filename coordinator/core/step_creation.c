@@ -103,12 +103,14 @@ static struct job *find_unchanged(struct step *step, const struct pending_creati
                      creation->name);
         return NULL;
     }
-    if (job == NULL || job->row.generation != creation->generation) {
+    if (job == NULL) {
         step_problem(step, creation->request, "busy",
-                     "job \"%s\" changed while Kafka was asked about this request", creation->name)
+                     "job \"%s\" was deleted while Kafka was asked about this request",
+                     creation->name)
             ->retry_after_s = 1;
         return NULL;
     }
+    assert(job->row.generation == creation->generation); /* no other PUT was let in meanwhile */
     return job;
 }
 

@@ -121,7 +121,6 @@ struct agent *step_heard(struct step *step, const char *agent_id, const char *in
 void step_operation_wait(struct step *step);
 void step_operation_cancel(struct step *step);
 void step_operation_result(struct step *step, struct operation *operation);
-void step_resume_operations(struct step *step);
 void step_advance_operations(struct step *step);
 void step_answer_operation_waits(struct step *step);
 

@@ -229,7 +229,6 @@ static void begin_deletion(struct step *step, struct job *job)
                                        &job->row, step->event->reason);
     struct operation *operation = cluster_operation(cluster, id);
     operation->decision = cluster->meta.decision;
-    operation->retry_ms = step->event->now_ms + CLOSE_PATIENCE_MS;
     struct change change = step_job_change(job);
     change.job.state = JOB_STATE_DELETING;
     change.job.operation = id;

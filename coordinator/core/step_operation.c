@@ -99,19 +99,6 @@ static void retry_later(struct step *step, struct operation *operation, const ch
     say_why(step, operation, error);
 }
 
-void step_resume_operations(struct step *step)
-{
-    struct cluster *cluster = step->cluster;
-    for (size_t i = 0; i < cluster->operations.count; i++) {
-        struct operation *operation = cluster->operations.items[i];
-        operation->call = 0;
-        operation->retry_ms = step->event->now_ms;
-        operation->decision = cluster->meta.decision;
-        if (operation->row.step == OPERATION_STEP_CLOSE_TASKS)
-            operation->retry_ms += CLOSE_PATIENCE_MS;
-    }
-}
-
 /* ---- create_job: the start offsets */
 
 static struct kafka_offset wanted_offset(const struct job_row *row, size_t index)
@@ -222,9 +209,8 @@ static bool is_closed(const struct step *step, const struct operation *operation
                       const struct processor *processor, const struct agent *owner)
 {
     const struct cluster *cluster = step->cluster;
-    struct document_version needed = cluster_document_version(cluster, owner);
-    if (needed.decision > operation->decision)
-        needed.decision = operation->decision;
+    struct document_version needed = {.start = cluster->meta.start_number,
+                                      .decision = operation->decision};
     if (cluster_compare_versions(owner->applied, needed) < 0)
         return false;
     const struct processor_observed *observed = &processor->observed;
@@ -282,6 +268,8 @@ static void finish_deletion(struct step *step, struct operation *operation, cons
 static void wait_for_closing(struct step *step, struct operation *operation, const struct job *job)
 {
     char *open = find_open_task(step, operation, job);
+    if (operation->retry_ms == 0)
+        operation->retry_ms = step->event->now_ms + CLOSE_PATIENCE_MS;
     if (open == NULL && job->row.spec.delivery == DELIVERY_EXACTLY_ONCE) {
         enter_step(step, operation, OPERATION_STEP_FENCE);
         call_fence(step, operation, job);

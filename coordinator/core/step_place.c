@@ -34,8 +34,7 @@ void step_take_away(struct step *step, struct processor *processor, const char *
     rows_text_set(&change.placement.reason, reason);
     change.placement.changed_at = step->event->now_at;
     step_change(step, &change);
-    if (agent != NULL)
-        step_renew_document(step, agent);
+    step_renew_document(step, agent);
 }
 
 /* ---- the planner's view of the cluster */

@@ -222,6 +222,15 @@ Test(agent, start_that_has_left_does_not_come_back)
     cr_assert_eq(world.update.changes.count, 0);
 }
 
+Test(agent, leaving_ends_its_poll)
+{
+    world_register(&world, "a1", 1);
+    uint64_t poll =
+        world_poll(&world, "a1", 1, cluster_document_version(&world.cluster, agent("a1")), 20000);
+    world_deregister(&world, "a1", 1);
+    cr_assert_eq(world_find_answer(&world, poll)->status, 409);
+}
+
 Test(agent, unknown_one_is_told_to_register)
 {
     (void)world_poll(&world, "nobody", 1, none, 20000);
@@ -267,6 +276,7 @@ Test(agent, most_advanced_kept_state_wins)
     world_create(&world, "j1");
     const char *incarnation = cluster_job(&world.cluster, "j1")->row.incarnation;
     const char *ids[] = {"a1", "a2", "a3"};
+    static const int64_t learned[2][3] = {{10, 90, 10}, {10, 500, 90}};
     /* Until there is an agent that may take tasks, all three are to be known: capacity keeps them
      * from being placed. */
     for (size_t i = 0; i < 3; i++) {
@@ -281,7 +291,7 @@ Test(agent, most_advanced_kept_state_wins)
                                         .processor = k};
             kept->learned.items = mem_calloc(2, sizeof(struct input_offset));
             kept->learned.count = 2;
-            kept->learned.items[0].offset = k == 0 ? (i == 1 ? 90 : 10) : (i == 2 ? 90 : 10);
+            kept->learned.items[0].offset = learned[k][i];
             kept->learned.items[1] = (struct input_offset){.partition = 4, .offset = API_UNKNOWN};
         }
         if (i == 1) /* state of another job of the same name is not this one's */
@@ -372,7 +382,9 @@ Test(agent, documents_are_new_after_a_restart)
     struct document_version version = cluster_document_version(&world.cluster, agent("a1"));
     world_restart(&world);
     uint64_t poll = world_poll(&world, "a1", 1, version, 20000);
-    cr_assert_eq(document_in(world_find_answer(&world, poll))->version.start, 2);
+    version = document_in(world_find_answer(&world, poll))->version;
+    cr_assert_eq(version.start, 2);
+    cr_assert_eq(version.decision, world.cluster.meta.decision);
 
     /* A version from a start that is still to come: not newer than what we have, so it waits. */
     poll = world_poll(&world, "a1", 1, (struct document_version){9, 0}, 1000);
@@ -511,4 +523,20 @@ Test(agent, forgotten_one_may_register_as_a_newcomer)
     world_expect_status(&world, 200);
     cr_assert_str_eq(owner(0), "a1");
     cr_assert_gt(epoch(0), before);
+}
+
+/* It still has the version of a document from before it was forgotten: what it gets now must be
+ * newer. */
+Test(agent, forgotten_one_gets_a_newer_document_than_it_had)
+{
+    world_register(&world, "a1", 1);
+    world_create(&world, "j1");
+    struct document_version had = cluster_document_version(&world.cluster, agent("a1"));
+    world_pass(&world, WORLD_TIMEOUT_MS);
+    world_register(&world, "a2", 2);
+    world_forget(&world, "a1");
+    cr_assert_str_eq(owner(0), "a2");
+    world_register(&world, "a1", 1);
+    uint64_t poll = world_poll(&world, "a1", 1, had, 20000);
+    cr_assert_eq(document_in(world_find_answer(&world, poll))->tasks.count, 0);
 }

@@ -183,11 +183,15 @@ Test(deletion, delete_waits_for_tasks_that_nobody_placed_there)
     world_report(&world, "b", TASK_STATE_ACTIVE);
     cr_assert_str_eq(world_placement(&world, "j1", 0)->agent, "b");
     world_register(&world, "a1", 1);
+    struct agent_report closed;
+    schema_copy(&schema_agent_report, &closed, &stray);
+    for (size_t i = 0; i < closed.tasks.count; i++)
+        closed.tasks.items[i].state = TASK_STATE_CLOSED;
     world_send_report(&world, "a1", stray);
     world_delete(&world, "j1");
     world_report(&world, "b", TASK_STATE_ACTIVE);
     cr_assert_not(fences(), "a1 has a task of the job");
-    world_report(&world, "a1", TASK_STATE_ACTIVE); /* its document has none: it lists none */
+    world_send_report(&world, "a1", closed);
     cr_assert(fences());
 }
 
@@ -222,4 +226,35 @@ Test(deletion, deletion_goes_on_after_a_restart)
     cr_assert(fences(), "the fence is repeated");
     world_reply_well(&world);
     cr_assert_null(cluster_job(&world.cluster, "j1"));
+}
+
+/* The new start of the owner has not said yet by what it works. */
+Test(deletion, waits_for_a_new_start_of_the_owner)
+{
+    run_on_agent();
+    struct agent_report releasing = world_report_of(&world, "a1", TASK_STATE_RELEASING);
+    world_delete(&world, "j1");
+    releasing.version =
+        cluster_document_version(&world.cluster, cluster_agent(&world.cluster, "a1"));
+    world_send_report(&world, "a1", releasing);
+    world_pass(&world, 2000);
+    world_register(&world, "a1", 2);
+    cr_assert_not(fences());
+    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    cr_assert(fences());
+}
+
+Test(deletion, room_that_becomes_free_is_used)
+{
+    struct coord_event event = world_event(&world, COORD_EVENT_AGENT_REGISTER, NULL);
+    event.registration = world_registration("a1", 1);
+    event.registration.capacity = 4;
+    world_step(&world, event);
+    world_create(&world, "j1");
+    world_create(&world, "j2");
+    cr_assert_null(world_placement(&world, "j2", 0)->agent);
+    world_delete(&world, "j1");
+    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    world_reply_well(&world);
+    cr_assert_str_eq(world_placement(&world, "j2", 0)->agent, "a1");
 }

@@ -241,6 +241,30 @@ Test(report, fenced_again_and_again_gets_epochs_ever_more_slowly)
     cr_assert_eq(fenced_until_new_epoch(60000), 1000);
 }
 
+/* Only an uninterrupted minute counts. */
+Test(report, minute_of_being_active_begins_anew_after_a_failure)
+{
+    cr_assert_eq(fenced_until_new_epoch(60000), 0);
+    cr_assert_eq(fenced_until_new_epoch(60000), 1000);
+    world_pass_reporting(&world, 50000, a1);
+    report_first(TASK_STATE_FAILED, NULL);
+    world_pass_reporting(&world, 50000, a1);
+    cr_assert_eq(fenced_until_new_epoch(60000), 0, "the last time was long ago");
+    cr_assert_eq(fenced_until_new_epoch(60000), 4000, "but is not forgotten");
+}
+
+Test(report, another_owner_starts_with_no_record_of_being_fenced)
+{
+    cr_assert_eq(fenced_until_new_epoch(60000), 0);
+    cr_assert_eq(fenced_until_new_epoch(60000), 1000);
+    world_deregister(&world, "a1", 1);
+    world_forget(&world, "a1");
+    world_register(&world, "a2", 2);
+    uint64_t before = placement(0)->epoch;
+    world_report(&world, "a2", TASK_STATE_FENCED);
+    cr_assert_gt(placement(0)->epoch, before);
+}
+
 Test(report, fenced_while_waiting_is_said_once)
 {
     report_first(TASK_STATE_FENCED, NULL);

@@ -51,6 +51,7 @@ static void take_calls(struct world *world)
 void world_step(struct world *world, struct coord_event event)
 {
     struct world_documents documents = world_list_documents(&world->cluster);
+    uint64_t decision = world->cluster.meta.decision;
     update_finish(&world->update);
     coord_step(&world->cluster, &event, &world->update);
     world_trace_update(world, &event);
@@ -60,6 +61,8 @@ void world_step(struct world *world, struct coord_event event)
     world_check_same(&world->cluster, &world->fold);
     world_check_answers(world);
     world_check_documents(&world->cluster, &documents);
+    if (world->cluster.meta.decision != decision)
+        cr_assert(world->update.publish, "a decision that nobody sees");
     if (event.kind == COORD_EVENT_TICK && world->update.changes.count == 0)
         cr_assert_gt(world->update.wake_ms, event.now_ms, "a tick for nothing, again and again");
     if (world->stored != NULL)
