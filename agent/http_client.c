@@ -104,6 +104,8 @@ struct http_client *http_client_create(const char *user_agent)
 
     CURL *easy = client->easy;
     check_easy(curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L));
+    /* An interrupt must not wait for a name server that does not answer. */
+    check_easy(curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L));
     check_easy(curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https"));
     check_easy(curl_easy_setopt(easy, CURLOPT_PROXY, ""));
     check_easy(curl_easy_setopt(easy, CURLOPT_USERAGENT, user_agent));
