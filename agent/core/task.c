@@ -557,8 +557,8 @@ enum task_state task_state(const struct task *task)
 
 uint64_t task_epoch(const struct task *task)
 {
-    bool opening = is_in(task, TASK_PHASE_OPEN, TASK_PHASE_VERIFY) ||
-                   task->phase.state == TASK_PHASE_FAILED;
+    bool opening =
+        is_in(task, TASK_PHASE_OPEN, TASK_PHASE_VERIFY) || task->phase.state == TASK_PHASE_FAILED;
     uint64_t epoch = opening ? task->epoch_tried : task->epoch_working;
 
     return epoch != 0 ? epoch : task->epoch;

@@ -270,14 +270,34 @@ static void skip_to_committed(struct task *task)
     }
 }
 
+/*
+ * at_least_once, while at work: a commit of a zombie, or one of ours that was long on its way, has
+ * turned T1 back. It is put right at once: a successor without our state would start there. What a
+ * tool committed is left as it is.
+ */
+static void watch_committed(struct task *task, const struct task_event *event)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        const struct task_committed *committed = &event->committed[i];
+
+        if (!task->partitions[i].owned || !committed->stamped ||
+            committed->offset == task->partitions[i].t1)
+            continue;
+        task->commit_all = true;
+        task->commit_due_ms = event->now_ms;
+    }
+}
+
 void task_committed_read(struct task *task, const struct task_event *event,
                          struct task_actions *actions)
 {
     if (find_fence(task, event, actions))
         return;
     task_clear_problem_of(task, "kafka_unreachable");
+    if (task->phase.state == TASK_PHASE_ACTIVE)
+        watch_committed(task, event);
     if (task->phase.state != TASK_PHASE_COMMITTED)
-        return; /* the watch of at_least_once */
+        return;
     if (!take_committed(task, event, actions))
         return;
     if (!task->config.stateful)

@@ -514,6 +514,25 @@ Test(task_work, a_watch_that_fails_is_said_and_tried_at_its_next_turn)
     cr_assert_str_eq(rig->task.code, "");
 }
 
+Test(task_work, at_least_once_puts_right_what_a_late_commit_turned_back)
+{
+    at_least_once();
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    (void)work();
+    (void)rig_tick(rig, TASK_WATCH_MS);
+    rig->committed[0] = (struct task_committed){48, true, {RIG_INCARNATION, 5, RIG_EPOCH - 1}};
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_str_eq(rig_tick(rig, 0), "C");
+    cr_assert_eq(rig->task.partitions[0].committing, 51);
+    cr_assert_eq(rig->task.partitions[1].committing, 50);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
+
+    (void)rig_tick(rig, TASK_WATCH_MS);
+    rig->committed[0] = (struct task_committed){.offset = 30, .stamped = false}; /* by a tool */
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_str_eq(rig_tick(rig, 0), "");
+}
+
 Test(task_work, exactly_once_is_told_by_the_fence)
 {
     rig_go(rig, TASK_PHASE_ACTIVE);
