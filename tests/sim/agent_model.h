@@ -1,0 +1,159 @@
+/*
+ * An agent with its tasks: the cores under test (agent/core/task.h, agent/core/reconcile.h) in a
+ * shell that does what agent/task_thread.c, task_act.c, task_read.c and task_table.c do, in the
+ * same order, but takes one small step at a time: one event, one action, one request of an action,
+ * one record. Between any two of them other things happen, the agent can stop for a minute or for
+ * ever.
+ */
+#ifndef BATON_TESTS_SIM_AGENT_MODEL_H
+#define BATON_TESTS_SIM_AGENT_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/core/reconcile.h"
+#include "agent/core/task.h"
+#include "tests/sim/coordinator_model.h"
+#include "tests/sim/kafka_model.h"
+#include "tests/sim/store_model.h"
+
+#define SIM_EVENTS_MAX 8
+
+struct world;
+
+enum sim_fate { /* of a request */
+                SIM_FATE_OK,
+                SIM_FATE_REFUSED, /* answered with an error, not done */
+                SIM_FATE_UNHEARD, /* done, but the answer never comes */
+                SIM_FATE_LATE,    /* done after its sender has given up */
+                SIM_FATE_LOST     /* never done, never answered */
+};
+
+struct sim_call { /* an action under way, or the ranges looked up in between */
+    bool active;
+    bool observing;
+    enum task_action action;
+    int stage;       /* COMMIT: outputs, offsets, end */
+    int fault_stage; /* where `fate` strikes; the others go well */
+    enum sim_fate fate;
+    bool applied;
+    bool failed; /* VERIFY: the record is not there */
+    bool struck; /* its fate is on its way: what is due is the end of it */
+    enum kafka_result result;
+    int64_t due_ms;      /* of the next part of it */
+    int64_t deadline_ms; /* when its sender gives up */
+};
+
+struct sim_producer {
+    bool open, fenced, broken;
+    uint32_t epoch;
+    struct kafka_output *queue; /* given out by the logic, not sent yet */
+    size_t count, capacity;
+};
+
+enum sim_stage {
+    SIM_STAGE_INBOX,
+    SIM_STAGE_STORE,
+    SIM_STAGE_READ,
+    SIM_STAGE_CLIENTS,
+    SIM_STAGE_TICK,
+    SIM_STAGE_REPORT,
+    SIM_STAGE_WAIT
+};
+
+struct sim_task {
+    size_t agent;
+    uint32_t processor;
+    struct task core;
+    struct store_model *store; /* the agent's disk; NULL: the job has no state */
+    bool store_open, consumer_open;
+    int64_t next[KAFKA_PARTITIONS_MAX]; /* of the consumer, by the core's index */
+    bool assigned;
+    struct sim_producer producer;
+
+    struct task_event events[SIM_EVENTS_MAX];
+    size_t event_next, event_count;
+    struct task_actions actions;
+    size_t action_next;
+    struct sim_call call;
+    bool waits_for_flush; /* an action needs the checkpoint under way to end */
+    enum sim_stage stage;
+    uint32_t read_left;
+    bool worked, poked;
+    int64_t wake_ms, wait_ms, ranges_due_ms, report_due_ms;
+    bool flush_running, flush_failed;
+    int64_t flush_retry_ms;
+    int64_t offsets[KAFKA_PARTITIONS_MAX]; /* scratch of events, by the core's index */
+    struct task_range ranges[KAFKA_PARTITIONS_MAX];
+    struct task_committed committed[KAFKA_PARTITIONS_MAX];
+
+    struct {
+        bool stop, desired;
+        uint64_t epoch;
+        bool skip_poison;
+    } inbox;
+    bool skip_poison; /* the spec's on_error */
+
+    /* for the checks */
+    uint64_t fenced_epoch; /* highest in which it was told of its fence */
+    int64_t turn_ms;       /* turns without work at the same time */
+    uint32_t idle_turns;
+    /* for the mutations */
+    struct task_committed early[KAFKA_PARTITIONS_MAX];
+};
+
+struct sim_slot { /* of agent/task_table.c */
+    bool used;
+    enum reconcile_state state;
+    struct document_job job; /* borrowed texts */
+    struct document_task told;
+    bool skip_poison;
+    bool fenced;
+    int64_t retry_ms;
+    struct sim_task *task;
+};
+
+struct sim_agent {
+    bool alive, paused;
+    int64_t back_ms;       /* when a crashed one starts, a paused one goes on */
+    uint32_t actions_done; /* since the world began; for sweeps */
+    struct sim_wanted wanted;
+    bool has_document;
+    struct sim_slot slots[KAFKA_PROCESSORS_MAX];
+    struct store_model disks[KAFKA_PROCESSORS_MAX];
+};
+
+/* ---- agent_model.c */
+
+void agent_start(struct world *world, size_t agent);
+void agent_crash(struct world *world, size_t agent);
+void agent_take_document(struct world *world, size_t agent, const struct sim_wanted *wanted);
+/* A task's next small step; false: it has nothing to do yet. */
+bool agent_step(struct world *world, struct sim_task *task);
+bool agent_may_step(const struct world *world, const struct sim_task *task);
+/* Tasks that have ended are taken down, and started again where they are wanted. */
+void agent_tend(struct world *world, size_t agent);
+/* The flusher's step; false: no checkpoint is due. */
+bool agent_flush(struct world *world, struct sim_task *task);
+int64_t agent_due_ms(const struct sim_task *task);
+
+/* ---- shared by agent_*.c */
+
+struct task_event *agent_event(struct sim_task *task, enum task_event_kind kind, const char *code,
+                               const char *detail);
+size_t agent_partition(const struct sim_task *task, size_t index); /* Kafka's number */
+/* agent_call.c */
+void agent_act(struct world *world, struct sim_task *task, enum task_action action);
+void agent_observe_ranges(struct world *world, struct sim_task *task);
+void agent_serve_call(struct world *world, struct sim_task *task);
+/* agent_read.c */
+void agent_read(struct world *world, struct sim_task *task);
+void agent_poll_producer(struct world *world, struct sim_task *task);
+/* Sends queued outputs, `most` of them at the most. */
+enum kafka_result agent_send_outputs(struct world *world, struct sim_task *task, size_t most);
+
+const char *agent_event_name(enum task_event_kind kind);
+const char *agent_action_name(enum task_action action);
+
+#endif

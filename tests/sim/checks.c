@@ -1,0 +1,321 @@
+#include "tests/sim/checks.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/world.h"
+
+#define IDLE_TURNS_MAX 8
+
+void checks_fail(struct world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (world->checks.failed)
+        return; /* the first one tells */
+    world->checks.failed = true;
+    va_start(args, format);
+    (void)vsnprintf(world->checks.text, sizeof(world->checks.text), format, args);
+    va_end(args);
+    world_trace(world, "FAILED: %s", world->checks.text);
+}
+
+/* ---- what becomes visible in Kafka */
+
+/* The value that the logic must give out for a record: the key's count after it. */
+static uint32_t value_of(const struct world *world, size_t partition, int64_t offset, uint8_t key)
+{
+    return world->config.stateful ? kafka_reference(&world->kafka, partition, offset + 1).of[key]
+                                  : 0;
+}
+
+static void check_value(struct world *world, const struct kafka_output *output)
+{
+    uint32_t value = value_of(world, output->partition, output->offset, output->key);
+
+    if (output->value != value)
+        checks_fail(world, "partition %u offset %lld: output %u, the reference has %u",
+                    output->partition, (long long)output->offset, output->value, value);
+}
+
+/* Outputs of one partition in a transaction, from `*at` on, against the records from T1 to the new
+ * one. */
+static void check_outputs_of(struct world *world, const struct kafka_transaction *transaction,
+                             size_t partition)
+{
+    int64_t end = transaction->offsets.of[partition].offset;
+    int64_t offset = world->checks.committed[partition];
+
+    if (end == API_UNKNOWN)
+        end = offset;
+    for (size_t i = 0; i < transaction->output_count; i++) {
+        const struct kafka_output *output = &transaction->outputs[i];
+
+        if (output->partition != partition)
+            continue;
+        while (offset < end && !kafka_is_due(&world->kafka, partition, offset))
+            offset++;
+        if (output->offset != offset || offset >= end) {
+            checks_fail(world,
+                        "partition %zu: an output of offset %lld, but offset %lld is the next "
+                        "without one and T1 will be %lld",
+                        partition, (long long)output->offset, (long long)offset, (long long)end);
+            return;
+        }
+        check_value(world, output);
+        world->checks.outputs[partition][output->key]++;
+        offset++;
+    }
+    for (; offset < end; offset++) {
+        if (kafka_is_due(&world->kafka, partition, offset))
+            checks_fail(world, "partition %zu: offset %lld is passed without its output", partition,
+                        (long long)offset);
+    }
+}
+
+/* An offset that will be committed by the owner of a processor. */
+static void check_offset(struct world *world, size_t partition,
+                         const struct task_committed *committed)
+{
+    struct checks *checks = &world->checks;
+    uint64_t epoch = committed->stamp.epoch;
+    const struct sim_placement *placement =
+        &world->coordinator.placements[kafka_processor_of(&world->kafka, partition)];
+
+    if (committed->offset > kafka_range(&world->kafka, partition).stable_end)
+        checks_fail(world, "partition %zu: T1 %lld is past the last stable offset", partition,
+                    (long long)committed->offset);
+    if (world->config.exactly_once) {
+        if (committed->offset < checks->committed[partition])
+            checks_fail(world, "partition %zu: T1 goes back from %lld to %lld", partition,
+                        (long long)checks->committed[partition], (long long)committed->offset);
+        if (epoch < checks->stamped[partition])
+            checks_fail(world, "partition %zu: epoch %llu commits after %llu", partition,
+                        (unsigned long long)epoch, (unsigned long long)checks->stamped[partition]);
+        if (epoch < placement->newest_active)
+            checks_fail(world, "partition %zu: epoch %llu commits, but %llu was reported active",
+                        partition, (unsigned long long)epoch,
+                        (unsigned long long)placement->newest_active);
+    }
+    checks->committed[partition] = committed->offset;
+    checks->stamped[partition] = epoch;
+    if (committed->offset > checks->highest[partition])
+        checks->highest[partition] = committed->offset;
+}
+
+static void on_transaction(void *arg, uint32_t processor,
+                           const struct kafka_transaction *transaction)
+{
+    struct world *world = arg;
+
+    world_trace(world, "kafka: the transaction of processor %u is committed", processor);
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+        check_outputs_of(world, transaction, i);
+        if (transaction->offsets.of[i].offset != API_UNKNOWN)
+            check_offset(world, i, &transaction->offsets.of[i]);
+    }
+}
+
+static void on_output(void *arg, const struct kafka_output *output)
+{
+    check_value(arg, output);
+}
+
+/* Without transactions: what is before T1 has been put out. */
+static void on_offsets(void *arg, uint32_t processor, const struct kafka_offsets *offsets)
+{
+    struct world *world = arg;
+
+    (void)processor;
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+        int64_t offset = offsets->of[i].offset;
+
+        if (offset == API_UNKNOWN)
+            continue;
+        for (int64_t at = world->checks.highest[i]; at < offset; at++) {
+            if (kafka_is_due(&world->kafka, i, at) &&
+                world->kafka.partitions[i].records[at].outputs == 0)
+                checks_fail(world, "partition %zu: offset %lld is passed without its output", i,
+                            (long long)at);
+        }
+        check_offset(world, i, &offsets->of[i]);
+    }
+}
+
+struct kafka_watcher checks_watcher(struct world *world)
+{
+    return (struct kafka_watcher){world, on_transaction, on_output, on_offsets};
+}
+
+void checks_start(struct world *world, size_t partition, int64_t offset)
+{
+    world->checks.committed[partition] = world->checks.highest[partition] = offset;
+}
+
+/* ---- the cores */
+
+static void check_stamped(struct world *world, const struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        size_t partition = agent_partition(task, i);
+
+        if (world->checks.stamped[partition] < task->core.epoch_working)
+            checks_fail(world, "active under epoch %llu, but partition %zu has the stamp of %llu",
+                        (unsigned long long)task->core.epoch_working, partition,
+                        (unsigned long long)world->checks.stamped[partition]);
+    }
+}
+
+static void count_core(struct world *world, struct sim_task *task, int before)
+{
+    uint64_t *of = world->tally->of;
+
+    switch ((enum task_phase)task->core.phase.state) {
+    case TASK_PHASE_ACTIVE:
+        of[TALLY_ACTIVATION]++;
+        break;
+    case TASK_PHASE_FENCED:
+        task->fenced_epoch = task->core.epoch_working;
+        of[TALLY_FENCED_INIT] += before == TASK_PHASE_PRODUCER;
+        of[TALLY_FENCED_STAMP] += before == TASK_PHASE_COMMITTED;
+        of[TALLY_FENCED_COMMIT] += before > TASK_PHASE_COMMITTED;
+        break;
+    case TASK_PHASE_PRODUCER:
+        of[TALLY_REINIT] += before == TASK_PHASE_REINIT || before == TASK_PHASE_ACTIVE;
+        break;
+    case TASK_PHASE_OPEN:
+    case TASK_PHASE_FAILED:
+        of[TALLY_STATE_AHEAD] +=
+            before == TASK_PHASE_COMMITTED && strcmp(task->core.code, "state_ahead") == 0;
+        break;
+    case TASK_PHASE_REPLAY:
+    case TASK_PHASE_STAMP:
+        of[TALLY_STATE_AHEAD] +=
+            before == TASK_PHASE_COMMITTED && strcmp(task->core.code, "state_ahead") == 0;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Nobody but the tasks commits offsets here, and no topic is ever made anew. */
+static void check_code(struct world *world, const struct sim_task *task)
+{
+    static const char *const impossible[] = {"offsets_changed", "offsets_expired",
+                                             "topic_recreated", "topic_truncated"};
+    const char *code = task->core.code;
+
+    for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
+        if (strcmp(code, impossible[i]) == 0)
+            checks_fail(world, "agent %zu task %u halts with %s", task->agent, task->processor,
+                        code);
+    }
+    if (world->config.exactly_once && strcmp(code, "state_ahead") == 0)
+        checks_fail(world, "agent %zu task %u: the state is ahead of T1: %s", task->agent,
+                    task->processor, task->core.detail);
+}
+
+void checks_core(struct world *world, struct sim_task *task, int phase_before)
+{
+    const char *broken = task_check(&task->core);
+
+    if (task->core.phase.state != phase_before)
+        count_core(world, task, phase_before);
+    check_code(world, task);
+    if (world->config.mutation != MUTATION_NONE)
+        return; /* what is bent is bent; the question is whether its effects are seen */
+    if (broken != NULL)
+        checks_fail(world, "agent %zu task %u: %s", task->agent, task->processor, broken);
+    if (task->core.phase.state == TASK_PHASE_ACTIVE && phase_before == TASK_PHASE_STAMP &&
+        world->config.exactly_once)
+        check_stamped(world, task);
+}
+
+void checks_init(struct world *world, const struct sim_task *task)
+{
+    if (task->core.epoch_working <= task->fenced_epoch)
+        checks_fail(world, "agent %zu task %u initialises for epoch %llu, which it was fenced in",
+                    task->agent, task->processor, (unsigned long long)task->core.epoch_working);
+}
+
+/* A thread that turns in circles: it has nothing to do, and does not wait either. */
+void checks_turn(struct world *world, struct sim_task *task)
+{
+    if (task->worked || task->wait_ms > world->now_ms)
+        task->idle_turns = 0;
+    else if (++task->idle_turns > IDLE_TURNS_MAX && world->config.mutation == MUTATION_NONE)
+        checks_fail(world, "agent %zu task %u spins in phase %s", task->agent, task->processor,
+                    task_phase_name((enum task_phase)task->core.phase.state));
+}
+
+/* ---- the disk */
+
+void checks_disk(struct world *world, const struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        size_t partition = agent_partition(task, i);
+        int64_t learned = task->store->disk.learned[partition];
+        struct kafka_counts reference;
+
+        if (learned == API_UNKNOWN)
+            continue;
+        if (learned > world->checks.highest[partition]) {
+            checks_fail(world, "partition %zu: T2 %lld on disk is past T1 %lld", partition,
+                        (long long)learned, (long long)world->checks.highest[partition]);
+            return;
+        }
+        reference = kafka_reference(&world->kafka, partition, learned);
+        if (memcmp(&reference, &task->store->disk.counts[partition], sizeof(reference)) != 0)
+            checks_fail(world, "partition %zu: the state on disk is not the reference's at %lld",
+                        partition, (long long)learned);
+    }
+}
+
+/* ---- the end */
+
+static bool is_lost(const struct world *world, size_t agent, size_t partition)
+{
+    const struct store_model *disk =
+        &world->agents[agent].disks[kafka_processor_of(&world->kafka, partition)];
+    int64_t learned = disk->exists && !disk->damaged ? disk->disk.learned[partition]
+                                                     : world->coordinator.origins[partition];
+
+    return learned < kafka_range(&world->kafka, partition).log_start;
+}
+
+bool checks_is_halted(const struct world *world, uint32_t processor)
+{
+    bool lost[WORLD_AGENTS] = {false};
+
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+        if (kafka_processor_of(&world->kafka, i) != processor)
+            continue;
+        if (world->checks.committed[i] < kafka_range(&world->kafka, i).log_start)
+            return true;
+        for (size_t agent = 0; agent < WORLD_AGENTS; agent++)
+            lost[agent] = lost[agent] || (world->config.stateful && is_lost(world, agent, i));
+    }
+    return lost[0] && lost[1];
+}
+
+void checks_end(struct world *world)
+{
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+        if (world->halted[kafka_processor_of(&world->kafka, i)])
+            continue;
+        if (world->checks.committed[i] != kafka_end_of(&world->kafka, i))
+            checks_fail(world, "partition %zu: T1 ends at %lld, the log at %lld", i,
+                        (long long)world->checks.committed[i],
+                        (long long)kafka_end_of(&world->kafka, i));
+        for (int64_t at = world->coordinator.origins[i]; at < kafka_end_of(&world->kafka, i);
+             at++) {
+            uint32_t outputs = world->kafka.partitions[i].records[at].outputs;
+            bool due = kafka_is_due(&world->kafka, i, at);
+
+            if (due ? outputs == 0 || (world->config.exactly_once && outputs != 1) : outputs != 0)
+                checks_fail(world, "partition %zu: offset %lld has %u outputs in the end", i,
+                            (long long)at, outputs);
+        }
+    }
+}

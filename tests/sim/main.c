@@ -1,0 +1,333 @@
+/*
+ * The simulator's runs: many seeds, sweeps that stop an agent at every one of its actions, and
+ * every mutation until it is found. A failure prints the command that shows it again.
+ *
+ *   sim                          everything, as `make check` does
+ *   sim --seed N [--trace]       one seed
+ *   sim --sweep pause N [--trace]      the first agent is paused at its action N (or `crash`)
+ *   sim --mutation NAME [--seed N] [--trace]
+ *   sim --seeds N --steps N      more or fewer of them
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/sim/world.h"
+
+#define SEEDS_DEFAULT      20000
+#define STEPS_DEFAULT      2000
+#define SWEEP_STEPS        3000
+#define SWEEP_ACTIONS_MAX  600
+#define SWEEP_SEEDS        8 /* of each action */
+#define MUTATION_SEEDS_MAX 5000
+
+struct options {
+    uint64_t seeds, seed;
+    uint32_t steps;
+    bool one, trace;
+    enum mutation mutation;
+    enum world_sweep sweep;
+    uint32_t sweep_at;
+};
+
+static struct world world; /* too large for the stack */
+static struct tally tally;
+static unsigned passed, failed;
+
+/* ---- one run */
+
+static const char *sweep_name(enum world_sweep sweep)
+{
+    return sweep == WORLD_SWEEP_PAUSE ? "pause" : "crash";
+}
+
+static void print_command(const struct world_config *config)
+{
+    (void)printf("  again with: sim");
+    if (config->mutation != MUTATION_NONE)
+        (void)printf(" --mutation %s", mutation_options[config->mutation]);
+    if (config->sweep != WORLD_NO_SWEEP)
+        (void)printf(" --sweep %s --at %u", sweep_name(config->sweep), config->sweep_at);
+    (void)printf(" --seed %llu --steps %u --trace\n", (unsigned long long)config->seed,
+                 config->steps);
+}
+
+/* An assertion of the core ends the process: say which run it was. */
+static void on_abort(int number)
+{
+    (void)number;
+    (void)printf("FAILED: an assertion, at step %llu\n", (unsigned long long)world.steps);
+    print_command(&world.config);
+    (void)fflush(stdout);
+}
+
+static bool run(const struct world_config *config)
+{
+    if (world_run(&world, config, &tally)) {
+        passed++;
+        return true;
+    }
+    failed++;
+    (void)printf("FAILED: %s (step %llu)\n", world.checks.text, (unsigned long long)world.steps);
+    print_command(config);
+    return false;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- seeds */
+
+static void run_seeds(const struct options *options)
+{
+    double begin_s = now_s(), spent_s;
+    uint64_t steps = tally.steps;
+
+    for (uint64_t i = 0; i < options->seeds && failed < 5; i++)
+        (void)run(&(struct world_config){.seed = options->seed + i, .steps = options->steps});
+    spent_s = now_s() - begin_s;
+    steps = tally.steps - steps;
+    (void)printf("%llu seeds, %llu steps, %.1f s, %.0f k steps/s\n",
+                 (unsigned long long)options->seeds, (unsigned long long)steps, spent_s,
+                 (double)steps / 1000 / spent_s);
+}
+
+/* ---- sweeps */
+
+static struct world_config sweep_config(enum world_sweep sweep, uint32_t at, uint64_t seed)
+{
+    struct world_config config = {.seed = seed,
+                                  .steps = SWEEP_STEPS,
+                                  .sweep = sweep,
+                                  .sweep_at = at,
+                                  .drawn = true,
+                                  .exactly_once = seed % 4 != 0,
+                                  .stateful = true,
+                                  .partitions = 2,
+                                  .processors = 1,
+                                  .cache_records = 20};
+
+    return config;
+}
+
+static void run_sweep(enum world_sweep sweep)
+{
+    double begin_s = now_s();
+
+    for (uint32_t i = 0; i < SWEEP_ACTIONS_MAX * SWEEP_SEEDS && failed < 5; i++) {
+        struct world_config config = sweep_config(sweep, 1 + i / SWEEP_SEEDS, 1 + i);
+
+        (void)run(&config);
+    }
+    (void)printf("an agent %s at each of its first %d actions, the other takes over, the first "
+                 "comes back: %.1f s\n",
+                 sweep == WORLD_SWEEP_PAUSE ? "paused" : "crashed", SWEEP_ACTIONS_MAX,
+                 now_s() - begin_s);
+}
+
+/* ---- mutations */
+
+struct finding {
+    uint64_t seed; /* 0: not found */
+    char text[256];
+};
+
+static struct finding search(const struct options *options, enum mutation mutation)
+{
+    struct finding finding = {0};
+    struct tally unused = {0};
+
+    for (uint64_t i = 0; i < MUTATION_SEEDS_MAX; i++) {
+        struct world_config config = {
+            .seed = options->seed + i, .steps = options->steps, .mutation = mutation};
+
+        if (world_run(&world, &config, &unused))
+            continue;
+        finding.seed = config.seed;
+        memcpy(finding.text, world.checks.text, sizeof(finding.text));
+        break;
+    }
+    return finding;
+}
+
+/* In a process of its own: a bent core may run into its assertions, which is a finding, too. */
+static struct finding search_apart(const struct options *options, enum mutation mutation)
+{
+    struct finding finding = {0};
+    int ends[2], status;
+    pid_t child;
+
+    if (pipe(ends) != 0)
+        return finding;
+    (void)fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        (void)close(ends[0]);
+        (void)signal(SIGABRT, SIG_DFL);
+        finding = search(options, mutation);
+        _exit(write(ends[1], &finding, sizeof(finding)) == (ssize_t)sizeof(finding) ? 0 : 1);
+    }
+    (void)close(ends[1]);
+    if (read(ends[0], &finding, sizeof(finding)) != (ssize_t)sizeof(finding))
+        finding = (struct finding){0};
+    (void)close(ends[0]);
+    if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+        WTERMSIG(status) == SIGABRT)
+        finding = (struct finding){UINT64_MAX, "an assertion of the core"};
+    return finding;
+}
+
+static void run_mutations(const struct options *options)
+{
+    (void)printf("\n%-24s%-10s%s\n", "mutation", "seed", "found by");
+    for (int i = MUTATION_NONE + 1; i < MUTATION_COUNT; i++) {
+        struct finding finding = search_apart(options, (enum mutation)i);
+
+        if (finding.seed == 0) {
+            failed++;
+            (void)printf("%-24sNOT FOUND: %s\n", mutation_options[i], mutation_texts[i]);
+            continue;
+        }
+        passed++;
+        if (finding.seed == UINT64_MAX)
+            (void)printf("%-24s%-10s%s\n", mutation_options[i], "-", finding.text);
+        else
+            (void)printf("%-24s%-10llu%s\n", mutation_options[i], (unsigned long long)finding.seed,
+                         finding.text);
+    }
+}
+
+/* ---- all of it */
+
+static void print_tally(void)
+{
+    (void)printf("\n");
+    for (int i = 0; i < TALLY_COUNT; i++) {
+        (void)printf("%12llu  %s%s\n", (unsigned long long)tally.of[i], tally_texts[i],
+                     tally.of[i] == 0 ? "   NEVER: nothing was shown for it" : "");
+        if (tally.of[i] == 0)
+            failed++;
+    }
+}
+
+static int run_all(const struct options *options)
+{
+    run_seeds(options);
+    run_sweep(WORLD_SWEEP_PAUSE);
+    run_sweep(WORLD_SWEEP_CRASH);
+    print_tally();
+    run_mutations(options);
+    (void)printf("\n%u passed, %u failed\n", passed, failed);
+    return failed == 0 ? 0 : 1;
+}
+
+static int run_one(const struct options *options)
+{
+    struct world_config config = {
+        .seed = options->seed, .steps = options->steps, .mutation = options->mutation};
+
+    if (options->sweep != WORLD_NO_SWEEP)
+        config = sweep_config(options->sweep, options->sweep_at, options->seed);
+    config.trace = options->trace;
+    (void)run(&config);
+    (void)printf("%u passed, %u failed\n", passed, failed);
+    return failed == 0 ? 0 : 1;
+}
+
+/* ---- options */
+
+static bool parse_number(const char *text, uint64_t max, uint64_t *ret_number)
+{
+    char *end;
+    unsigned long long number = strtoull(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || number == 0 || number > max)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+static bool parse_mutation(const char *text, enum mutation *ret_mutation)
+{
+    for (int i = 0; i < MUTATION_COUNT; i++) {
+        if (strcmp(mutation_options[i], text) != 0)
+            continue;
+        *ret_mutation = (enum mutation)i;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_sweep(const char *text, enum world_sweep *ret_sweep)
+{
+    if (strcmp(text, "pause") != 0 && strcmp(text, "crash") != 0)
+        return false;
+    *ret_sweep = strcmp(text, "pause") == 0 ? WORLD_SWEEP_PAUSE : WORLD_SWEEP_CRASH;
+    return true;
+}
+
+static bool parse_option(int option, const char *value, struct options *options)
+{
+    uint64_t number = 0;
+
+    switch (option) {
+    case 's':
+        options->one = true;
+        return parse_number(value, UINT64_MAX, &options->seed);
+    case 'n':
+        return parse_number(value, UINT64_MAX, &options->seeds);
+    case 'k':
+        if (!parse_number(value, UINT32_MAX, &number))
+            return false;
+        options->steps = (uint32_t)number;
+        return true;
+    case 'a':
+        if (!parse_number(value, UINT32_MAX, &number))
+            return false;
+        options->sweep_at = (uint32_t)number;
+        return true;
+    case 'm':
+        options->one = true;
+        return parse_mutation(value, &options->mutation);
+    case 'w':
+        options->one = true;
+        return parse_sweep(value, &options->sweep);
+    case 't':
+        options->trace = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+int main(int count, char **values)
+{
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},     {"seeds", required_argument, NULL, 'n'},
+        {"steps", required_argument, NULL, 'k'},    {"trace", no_argument, NULL, 't'},
+        {"mutation", required_argument, NULL, 'm'}, {"sweep", required_argument, NULL, 'w'},
+        {"at", required_argument, NULL, 'a'},       {NULL, 0, NULL, 0}};
+    struct options options = {
+        .seeds = SEEDS_DEFAULT, .seed = 1, .steps = STEPS_DEFAULT, .sweep_at = 1};
+    int option;
+
+    while ((option = getopt_long(count, values, "", known, NULL)) != -1) {
+        if (!parse_option(option, optarg, &options)) {
+            (void)fprintf(stderr, "usage: sim [--seed N] [--seeds N] [--steps N] [--trace] "
+                                  "[--mutation NAME] [--sweep pause|crash --at N]\n");
+            return 2;
+        }
+    }
+    (void)signal(SIGABRT, on_abort);
+    return options.one ? run_one(&options) : run_all(&options);
+}
