@@ -174,6 +174,7 @@ struct agent {
     struct document_version applied;
     uint64_t document_decision; /* decision that last changed its document */
     uint64_t reports;           /* received in this run */
+    bool stopping;              /* it says that it is on its way out: it gets nothing new */
     struct {
         struct kept_state *items;
         size_t count;

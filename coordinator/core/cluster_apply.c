@@ -105,6 +105,7 @@ static void apply_observation(struct cluster *cluster, struct observation_row *r
 static void forget_reports(struct agent *agent)
 {
     agent->applied = (struct document_version){0};
+    agent->stopping = false;
     cluster_clear_strays(agent);
 }
 

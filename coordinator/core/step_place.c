@@ -144,7 +144,7 @@ static void list_agents(const struct step *step, struct placing *placing)
     placing->agents = mem_calloc(cluster->agents.count, sizeof(*placing->agents));
     for (size_t i = 0; i < cluster->agents.count; i++) {
         const struct agent *agent = cluster->agents.items[i];
-        if (!cluster_agent_alive(cluster, agent, step->event->now_ms))
+        if (!cluster_agent_alive(cluster, agent, step->event->now_ms) || agent->stopping)
             continue;
         placing->agents[placing->agent_count++] = (struct plan_agent){
             .agent_id = agent->row.agent_id, .capacity = agent->row.capacity, .load = loads[i]};

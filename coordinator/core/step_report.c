@@ -190,6 +190,9 @@ void step_report(struct step *step)
         return;
     agent->reports++;
     agent->applied = report->version;
+    if (agent->stopping && !report->stopping)
+        step->place = true; /* it stays, after all */
+    agent->stopping = report->stopping;
     cluster_clear_strays(agent);
     for (size_t i = 0; i < report->tasks.count; i++)
         take_task(step, agent, &report->tasks.items[i]);

@@ -271,6 +271,28 @@ Test(agent, capacity_is_kept_and_a_newcomer_gets_only_what_is_free)
     cr_assert_eq(epoch(0), before);
 }
 
+Test(agent, one_that_is_on_its_way_out_gets_nothing_new)
+{
+    world_register(&world, "a1", 1);
+    struct agent_report report = world_report_of(&world, "a1", TASK_STATE_ACTIVE);
+    report.stopping = true;
+    world_send_report(&world, "a1", report);
+    world_create(&world, "j1");
+    cr_assert_null(owner(0));
+    world_report(&world, "a1", TASK_STATE_ACTIVE); /* it stays, after all */
+    cr_assert_str_eq(owner(0), "a1");
+
+    /* What it owns stays its own; a new start is a new beginning. */
+    report = world_report_of(&world, "a1", TASK_STATE_ACTIVE);
+    report.stopping = true;
+    world_send_report(&world, "a1", report);
+    cr_assert_str_eq(owner(0), "a1");
+    world_deregister(&world, "a1", 1);
+    world_register(&world, "a1", 2);
+    world_create(&world, "j2");
+    cr_assert_str_eq(world_placement(&world, "j2", 0)->agent, "a1");
+}
+
 Test(agent, most_advanced_kept_state_wins)
 {
     world_create(&world, "j1");
