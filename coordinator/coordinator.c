@@ -81,9 +81,9 @@ static void answer_store_failed(struct coordinator *coordinator, uint64_t reques
 {
     if (request == 0)
         return;
-    struct answer failed =
-        archive_problem(request, "store_failed",
-                        "the database could not be written; nothing was changed by this request");
+    struct answer failed = archive_problem(
+        request, "store_failed",
+        "the database could not be written; look whether the change is there before you repeat it");
     answer(coordinator, &failed);
 }
 

@@ -34,7 +34,7 @@ struct coordinator_config {
     const char *database; /* path */
     struct coord_config core;
     struct publisher *publisher; /* borrowed */
-    /* Owner thread: takes the answer's content. */
+    /* Owner thread: takes the answer's content and zeroes it. */
     void (*answer)(void *context, struct answer *answer);
     void *context;
 };
