@@ -13,8 +13,6 @@
  * why.
  */
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -410,6 +410,6 @@ void task_table_log_running(const struct task_table *table)
     for (size_t i = 0; i < table->slots.count; i++) {
         if (table->slots.items[i].thread != NULL)
             log_task(LOG_LEVEL_WARN, "task_not_closed", &table->slots.items[i],
-                     "its last records will be processed again from its checkpoint");
+                     "what it did not commit is done anew after the next start");
     }
 }
