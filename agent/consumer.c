@@ -66,6 +66,7 @@ static enum err_code create_client(struct consumer *consumer, struct err *reterr
         {"fetch.queue.backoff.ms", "10", true, false},
         {"fetch.wait.max.ms", "100", false, false},
         {"fetch.error.backoff.ms", "100", false, false},
+        {"socket.timeout.ms", "10000", false, false},
         {"group.id", consumer->config.group_id, false, true},
         {"enable.auto.commit", "false", false, true},
         {"enable.auto.offset.store", "false", false, true},
@@ -401,6 +402,7 @@ enum err_code consumer_observer_create(const struct opts_kafka *kafka, const cha
 {
     const struct kafka_conf_item items[] = {
         {"client.id", client_id, false, false},
+        {"socket.timeout.ms", "10000", false, false},
         {"isolation.level", "read_uncommitted", false, true},
         {"allow.auto.create.topics", "false", false, true},
     };

@@ -34,6 +34,8 @@ static enum err_code create_client(struct producer *producer, const struct produ
     const struct kafka_conf_item items[] = {
         {"client.id", config->client_id, false, false},
         {"linger.ms", "5", false, false},
+        /* A request in flight is waited for this long, whatever limit a transactional call has. */
+        {"socket.timeout.ms", "10000", false, false},
         {"queue.buffering.max.messages", "1000000", false, false},
         {"acks", "all", false, true},
         {"enable.idempotence", "true", false, true},
