@@ -60,11 +60,14 @@ static enum err_code judge_suspect(const struct store *store, struct err *reterr
     return err_set(reterr, ERR_CORRUPT, "an earlier run found it damaged: %s", text);
 }
 
-/* Pages that were not synced may be lost, some and not others, when the machine went down. */
+/*
+ * Pages that were not synced may be lost, some and not others, when the machine went down. What was
+ * cleanly closed is synced.
+ */
 static enum err_code judge_trust(const struct store_meta *meta,
                                  const struct store_identity *identity, struct err *reterr)
 {
-    if (meta->clean || meta->synced || strcmp(meta->boot_id, identity->boot_id) == 0)
+    if (meta->synced || strcmp(meta->boot_id, identity->boot_id) == 0)
         return ERR_NONE;
     return err_set(reterr, ERR_CORRUPT,
                    "not closed cleanly before the machine went down, and its last checkpoint was "

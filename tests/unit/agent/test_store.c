@@ -235,7 +235,8 @@ Test(store, iterates_until_the_visitor_stops)
     int visited = 0;
 
     fixture_open(&fixture, STORE_FRESH);
-    for (char c = 'a'; c < 'f'; c++) {
+    for (int i = 0; i < 5; i++) {
+        const char c = (char)('a' + i);
         const struct store_row row = {.key = "k", .key_bytes = 1, .subkey = &c, .subkey_bytes = 1};
 
         store_put(fixture.store, row, 0, "1", 1);

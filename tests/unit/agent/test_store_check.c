@@ -93,7 +93,8 @@ TestSuite(store_check, .init = setup, .fini = teardown, .timeout = 110);
 /* ---- one trial --------------------------------------------------------------------------------
  */
 
-enum verdict { SAME = 0, DETECTED = 1, WRONG = 2, CRASHED = 3 };
+/* As exit codes: none that a sanitizer or a signal would give. */
+enum verdict { SAME = 40, DETECTED, WRONG, CRASHED };
 
 static enum verdict compare_fillers(char what[WHAT_BYTES])
 {
@@ -183,7 +184,9 @@ static enum verdict try_in_child(void)
         _exit((int)verdict);
     }
     cr_assert_eq(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? (enum verdict)WEXITSTATUS(status) : CRASHED;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) < SAME || WEXITSTATUS(status) > WRONG)
+        return CRASHED;
+    return (enum verdict)WEXITSTATUS(status);
 }
 
 /* A state that was set aside took its directory along; the trial goes on in the new one. */
@@ -477,6 +480,60 @@ Test(store_check, a_row_damaged_while_the_file_is_open_is_detected_at_the_read)
     fixture.store = NULL;
     fixture_open(&fixture, STORE_FRESH);
     free(file);
+}
+
+/* In a child: the file is damaged under LMDB's eyes, which may crash it. All is put back as it was
+ * read. */
+static void use_while_damaged(int64_t offset, unsigned char mask)
+{
+    char key[FILLER_BYTES + 1];
+
+    if (fixture_try_open(&fixture, NULL) != ERR_NONE || fixture.condition != STORE_KEPT)
+        _exit(WRONG);
+    flip(offset, mask);
+    for (int i = 0; i < FILLER_ROWS; i++) {
+        const struct store_row row = filler_row(i, key);
+        const void *value;
+        size_t bytes;
+
+        if (store_get(fixture.store, row, INT64_MIN, &value, &bytes, NULL) == ERR_NONE)
+            store_put(fixture.store, row, 0, value, bytes);
+    }
+    fixture_freeze(&fixture, LAST_OFFSET);
+    (void)!store_flush_wait(fixture.store, INT64_MAX, NULL);
+    store_close(fixture.store);
+    _exit(SAME);
+}
+
+/* What LMDB can do to the process while it runs can not be helped; what is left is not served. */
+Test(store_check, what_damage_while_the_file_is_open_has_led_to_is_found_by_the_next_open)
+{
+    struct rng rng;
+    int ended = 0, detected = 0;
+
+    rng_init(&rng, 404);
+    for (int i = 0; i < 120; i++) {
+        const int64_t page = 2 + (int64_t)rng_below(&rng, (uint64_t)(file_bytes / PAGE_BYTES) - 2);
+        const int64_t offset = page * PAGE_BYTES + (int64_t)rng_below(&rng, 64);
+        enum verdict verdict;
+        pid_t child;
+        int status;
+
+        restore();
+        child = fork();
+        if (child == 0)
+            use_while_damaged(offset, random_mask(&rng));
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert(!WIFEXITED(status) || WEXITSTATUS(status) != WRONG);
+        ended += WIFEXITED(status) && WEXITSTATUS(status) == SAME ? 0 : 1;
+        verdict = try_in_child();
+        cr_assert(verdict == SAME || verdict == DETECTED, "byte %" PRId64 " of page %" PRId64,
+                  offset % PAGE_BYTES, page);
+        detected += verdict == DETECTED;
+        (void)random_mask(&rng); /* as the child did */
+    }
+    cr_log_info("%d of 120 detected, %d had ended the process", detected, ended);
+    cr_assert_gt(detected, 10);
 }
 
 Test(store_check, tells_absent_from_unreadable)

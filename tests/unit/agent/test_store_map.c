@@ -59,12 +59,23 @@ Test(store_map, tells_rows_apart_by_all_their_parts)
 
 Test(store_map, finds_rows_whose_hashes_are_the_same)
 {
-    const struct store_row one = fixture_row("one"), two = fixture_row("two");
+    static const struct store_row rows[] = {
+        {.root = 1, .key = "one", .key_bytes = 3},
+        {.root = 2, .key = "one", .key_bytes = 3},
+        {.root = 1, .key = "two", .key_bytes = 3},
+        {.root = 1, .key = "on", .key_bytes = 2},
+        {.root = 1, .key = "on", .key_bytes = 2, .subkey = "e", .subkey_bytes = 1},
+        {.root = 1, .key = "on", .key_bytes = 2, .subkey = "f", .subkey_bytes = 1},
+        {.root = 1, .key = "o", .key_bytes = 1, .subkey = "ne", .subkey_bytes = 2},
+    };
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
 
-    store_map_put(&map, &one, 42, 0, "1", 1);
-    store_map_put(&map, &two, 42, 0, "2", 1);
-    cr_assert_eq(*store_map_find(&map, &one, 42)->value, '1');
-    cr_assert_eq(*store_map_find(&map, &two, 42)->value, '2');
+    for (size_t i = 0; i < count; i++) {
+        cr_assert_null(store_map_find(&map, &rows[i], 42), "row %zu", i);
+        store_map_put(&map, &rows[i], 42, 0, &i, sizeof(i));
+    }
+    for (size_t i = 0; i < count; i++)
+        cr_assert_eq(memcmp(store_map_find(&map, &rows[i], 42)->value, &i, sizeof(i)), 0);
 }
 
 Test(store_map, keeps_a_deleted_row_as_deleted_and_takes_it_back)
