@@ -175,10 +175,15 @@ $(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
 # tests/bench/bench_*.c measure parts of the agent; tests/tools/*.c print what scripts compare documents with.
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
+# tests/tsan/race_*.c keep the threads of one part busy, for ThreadSanitizer: Criterion does not run under it.
+RACES := $(patsubst tests/tsan/%.c,$(TESTBIN)/%,$(wildcard tests/tsan/race_*.c))
 
-.PHONY: benches tools
+.PHONY: benches tools races
 benches: $(BENCHES)
 tools: $(TOOLS)
+races: $(RACES)
+$(RACES): $(TESTBIN)/%: $(OBJ)/tests/tsan/%.o $(TSAN_OBJECT) $(LIB_AGENT)
+	$(call link_daemon,$(LIBS_AGENT))
 $(BENCHES): $(BUILD)/bench/%: $(OBJ)/tests/bench/%.o $(LIB_AGENT)
 	$(call link_daemon,$(LIBS_AGENT))
 $(TOOLS): $(BUILD)/tools/%: $(OBJ)/tests/tools/%.o $(call archive,api common)
@@ -287,10 +292,11 @@ asan: ## unit tests and simulator under AddressSanitizer and UBSan
 	    $(MAKE) VARIANT=asan SUITE=asan run-unit || status=1; $(MAKE) VARIANT=asan SUITE=asan run-sim || status=1; \
 	    exit $$status
 
-tsan: ## the daemons under ThreadSanitizer in a smoke run on a real broker
+tsan: ## threads under ThreadSanitizer: of single parts, and the daemons in a smoke run on a real broker
 	@scripts/setup.sh build test
-	@$(MAKE) VARIANT=tsan daemons
-	@BATON_BUILD=$(BUILD)/tsan scripts/run-system.sh tsan process
+	@$(MAKE) VARIANT=tsan daemons races
+	@status=0; scripts/run-races.sh $(BUILD)/tsan/test || status=1; \
+	    BATON_BUILD=$(BUILD)/tsan scripts/run-system.sh tsan process || status=1; exit $$status
 
 lint: ## include direction, purity of the cores, source rules, scripts
 	@scripts/lint.sh

@@ -4,7 +4,7 @@
  * writes, fails, is retried, and the map grows. Ends with 0 when the content is right; the
  * sanitizer says the rest.
  *
- *   store_race DIRECTORY
+ *   race_store DIRECTORY
  */
 #include <inttypes.h>
 #include <stdio.h>
