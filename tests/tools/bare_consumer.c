@@ -22,7 +22,7 @@ static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
     }
 }
 
-static rd_kafka_t *connect(const char *bootstrap)
+static rd_kafka_t *open_client(const char *bootstrap)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_t *client;
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: bare_consumer BOOTSTRAP TOPIC PARTITIONS\n");
         return 2;
     }
-    client = connect(argv[1]);
+    client = open_client(argv[1]);
     rd_kafka_poll_set_consumer(client);
     list = rd_kafka_topic_partition_list_new(partitions);
     for (int p = 0; p < partitions; p++)
