@@ -19,10 +19,11 @@
  * client, which may look for an answer only after it has sent all, gets the answer and not a reset
  * connection.
  */
-#define DISCARD_BYTES_MAX ((size_t)32 * 1024 * 1024)
-#define BODY_BYTES_FIRST  ((size_t)4096)
-#define HEAD_BYTES_MAX    ((size_t)32 * 1024)
-#define THREADS_MAX       16
+#define DISCARD_BYTES_MAX  ((size_t)32 * 1024 * 1024)
+#define BODY_BYTES_FIRST   ((size_t)4096)
+#define HEAD_BYTES_MAX     ((size_t)32 * 1024)
+#define THREADS_MAX        16
+#define HEADER_VALUE_BYTES 1024 /* of an answer; they are the program's own */
 /* Descriptors that the rest of the process needs: databases, Kafka connections, logs. */
 #define OTHER_FILES 512
 
@@ -109,15 +110,15 @@ void httpd_response_finish(struct httpd_response *response)
 void httpd_response_header(struct httpd_response *response, const char *name, const char *format,
                            ...)
 {
-    assert(response->header_count < HTTPD_HEADERS_MAX);
-    char *value = NULL;
+    char value[HEADER_VALUE_BYTES];
     va_list args;
+    assert(response->header_count < HTTPD_HEADERS_MAX);
     va_start(args, format);
-    int length = vasprintf(&value, format, args);
+    int length = vsnprintf(value, sizeof(value), format, args);
     va_end(args);
-    assert(length >= 0);
+    assert(length >= 0 && (size_t)length < sizeof(value));
     response->headers[response->header_count].name = name;
-    response->headers[response->header_count].value = value;
+    response->headers[response->header_count].value = mem_strdup(value);
     response->header_count++;
 }
 

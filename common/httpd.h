@@ -111,7 +111,7 @@ uint64_t httpd_defer(struct httpd_request *request);
 /* Any thread. False when the client is gone, or the server stopped; the response is freed then. */
 bool httpd_respond(struct httpd *httpd, uint64_t token, struct httpd_response *response);
 
-/* Adds a header; the value is formatted. `name` must be a static text. */
+/* Adds a header; the value is formatted, at most 1023 bytes. `name` must be a static text. */
 void httpd_response_header(struct httpd_response *response, const char *name, const char *format,
                            ...) __attribute__((format(printf, 3, 4)));
 void httpd_response_finish(struct httpd_response *response);

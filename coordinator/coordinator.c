@@ -156,6 +156,7 @@ static void load_later(struct coordinator *coordinator)
 static void give_up_update(struct coordinator *coordinator, const struct update *update,
                            uint64_t request, const struct err *err)
 {
+    set_working(coordinator, false); /* before anybody hears of it */
     count(&coordinator->counts.commit_failures);
     log_error("store_failed", LOG_STR("detail", err->text),
               LOG_STR("consequence", "nothing of the last step happened; loading again"), LOG_END);

@@ -16,6 +16,7 @@
 
 #include "common/listener.h"
 #include "common/logger.h"
+#include "common/mem.h"
 #include "common/notify.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/http.h"
@@ -72,8 +73,8 @@ static enum err_code open_listener(struct daemon *daemon, struct err *reterr)
 /* A service that is started for the first time has no folder for its database yet. */
 static enum err_code make_folder(const char *path, struct err *reterr)
 {
-    char *folder = strdup(path);
-    char *slash = folder == NULL ? NULL : strrchr(folder, '/');
+    char *folder = mem_strdup(path);
+    char *slash = strrchr(folder, '/');
     enum err_code code = ERR_NONE;
     if (slash != NULL && slash != folder) {
         *slash = '\0';

@@ -127,7 +127,7 @@ static void stop(struct server *server)
 
 static int dial(const struct server *server)
 {
-    int port = atoi(strrchr(server->listener.address, ':') + 1);
+    long port = strtol(strrchr(server->listener.address, ':') + 1, NULL, 10);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};

@@ -183,12 +183,33 @@ static void expect(struct play *play, uint64_t request, uint32_t status, const c
     cr_assert_str_eq(play->answers[request].code, code);
 }
 
-/* The store failed: asks again until it works, as clients do. */
+/* The next answer, whosever it is, or a moment. */
+static void wait_for_any(struct play *play)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_nsec += 20000000;
+    deadline.tv_sec += deadline.tv_nsec / 1000000000;
+    deadline.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&play->lock);
+    (void)pthread_cond_timedwait(&play->answered, &play->lock, &deadline);
+    pthread_mutex_unlock(&play->lock);
+}
+
+/* The store failed once: it is loaded again. */
 static void expect_recovery(struct play *play)
 {
-    for (int i = 0; i < 200 && !coordinator_working(play->coordinator); i++)
-        usleep(20000);
+    for (int i = 0; i < 500 && !coordinator_working(play->coordinator); i++)
+        wait_for_any(play);
     cr_assert(coordinator_working(play->coordinator));
+}
+
+static uint32_t status_of(struct play *play, uint64_t request)
+{
+    pthread_mutex_lock(&play->lock);
+    uint32_t status = play->answers[request].status;
+    pthread_mutex_unlock(&play->lock);
+    return status;
 }
 
 /* Goal: what was answered is durable and already published; a second start finds it. */
@@ -260,8 +281,8 @@ static void fail_at(uint64_t statement, enum store_failure failure)
     store_fail_at(play->store, statement, failure);
     start_coordinator(play);
     uint64_t request = post(play, registration("a1", INCARNATION_1));
-    for (int i = 0; i < 1000 && play->answers[request].status == 0; i++)
-        usleep(10000);
+    for (int i = 0; i < 500 && status_of(play, request) == 0; i++)
+        wait_for_any(play);
     expect_recovery(play);
     const struct view *view = publish_acquire(play->publisher);
     bool there = view_find_agent(view, "a1") != NULL;
