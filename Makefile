@@ -172,7 +172,7 @@ $(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
 
 # ---- small programs of the tests ----------------------------------------------------------------
 
-# tests/bench/bench_*.c measure parts of the agent; tests/tools/*.c print what scripts compare documents with.
+# tests/bench/bench_*.c measure parts of the agent; tests/tools/*.c are run by scripts and tests.
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tools/%,$(wildcard tests/tools/*.c))
 # tests/tsan/race_*.c keep the threads of one part busy, for ThreadSanitizer: Criterion does not run under it.
@@ -187,7 +187,7 @@ $(RACES): $(TESTBIN)/%: $(OBJ)/tests/tsan/%.o $(TSAN_OBJECT) $(LIB_AGENT)
 $(BENCHES): $(BUILD)/bench/%: $(OBJ)/tests/bench/%.o $(LIB_AGENT)
 	$(call link_daemon,$(LIBS_AGENT))
 $(TOOLS): $(BUILD)/tools/%: $(OBJ)/tests/tools/%.o $(call archive,api common)
-	$(call link_daemon,$(LIBS_API))
+	$(call link_daemon,$(LIBS_AGENT))
 
 # ---- unit tests and simulator -------------------------------------------------------------------
 
