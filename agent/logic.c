@@ -66,7 +66,7 @@ static enum baton_status check_use(const struct logic *logic)
     return BATON_PROCESSOR_OK;
 }
 
-/* As check_use, for what touches the state: a job that is declared stateless has none. */
+/* As check_use, for what touches the state. */
 static enum baton_status check_state(struct logic *logic)
 {
     enum baton_status status = check_use(logic);
@@ -78,8 +78,7 @@ static enum baton_status check_state(struct logic *logic)
     return status;
 }
 
-/* Null is all there is of it: a length without data is a mistake of the caller that must not become
- * a read. */
+/* A length without data is a mistake of the caller that must not become a read. */
 static bool is_sound(struct baton_bytes bytes)
 {
     return bytes.data != NULL || bytes.bytes == 0;
@@ -113,8 +112,7 @@ static struct store_row row_of(const struct logic *logic, struct baton_bytes sub
                               .subkey_bytes = subkey.bytes};
 }
 
-/* The store has told why; from now on the call can only fail, even if the logic swallows the
- * status. */
+/* The store has told why; the call can only fail now, even if the logic swallows the status. */
 static enum baton_status store_failed(const struct logic *logic, enum err_code code)
 {
     assert(logic->failed.code == code);
@@ -270,8 +268,7 @@ static bool add_size(size_t *total, size_t bytes)
     return true;
 }
 
-/* The size that counts for the limits; false when the output is over one, or has a null where none
- * may be. */
+/* The size that counts for the limits; false when it is over one or a null is where none may be. */
 static bool measure_output(const struct baton_output *output, size_t *ret_bytes)
 {
     size_t total = 0;

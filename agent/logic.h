@@ -63,10 +63,12 @@ struct logic_place {
 };
 
 /*
- * Applies one record to `store` (NULL: a stateless job, whose logic must not touch state) and, when `sink` is not NULL, hands its outputs on in order.
+ * Applies one record to `store` (NULL: a stateless job, whose logic must not touch state) and,
+ * when `sink` is not NULL, hands its outputs on in order.
  * ERR_LOGIC: the logic refused the record (or it has no key), nothing was changed; the same in
- * every replay. ERR_IO, ERR_CORRUPT: the store could not be read, whatever the logic made of it:
- * stop the task. Nothing was changed.
+ * every replay.
+ * ERR_IO, ERR_CORRUPT: the store could not be read, whatever the logic made of it: stop the task.
+ * Nothing was changed.
  */
 enum err_code logic_apply(struct logic *logic, struct store *store, struct logic_place place,
                           const struct baton_record *record, const struct logic_sink *sink,
