@@ -272,8 +272,8 @@ static void skip_to_committed(struct task *task)
 
 /*
  * at_least_once, while at work: a commit of a zombie, or one of ours that was long on its way, has
- * turned T1 back. It is put right at once: a successor without our state would start there. What a
- * tool committed is left as it is.
+ * landed last. It is put right at once: a successor without our state would start there, and a
+ * zombie that sees no newer stamp goes on. What a tool committed is left as it is.
  */
 static void watch_committed(struct task *task, const struct task_event *event)
 {
@@ -281,7 +281,8 @@ static void watch_committed(struct task *task, const struct task_event *event)
         const struct task_committed *committed = &event->committed[i];
 
         if (!task->partitions[i].owned || !committed->stamped ||
-            committed->offset == task->partitions[i].t1)
+            (committed->offset == task->partitions[i].t1 &&
+             committed->stamp.epoch == task->epoch_working))
             continue;
         task->commit_all = true;
         task->commit_due_ms = event->now_ms;

@@ -6,7 +6,7 @@
 
 #include "tests/sim/world.h"
 
-#define IDLE_TURNS_MAX 8
+#define IDLE_TURNS_MAX 3
 
 void checks_fail(struct world *world, const char *format, ...)
 {

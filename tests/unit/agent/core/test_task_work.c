@@ -528,6 +528,13 @@ Test(task_work, at_least_once_puts_right_what_a_late_commit_turned_back)
     (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
 
     (void)rig_tick(rig, TASK_WATCH_MS);
+    rig->committed[2].stamp.epoch = RIG_EPOCH - 1; /* the offset is right, the stamp is not */
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_str_eq(rig_tick(rig, 0), "C");
+    (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
+    cr_assert_eq(rig->committed[2].stamp.epoch, RIG_EPOCH);
+
+    (void)rig_tick(rig, TASK_WATCH_MS);
     rig->committed[0] = (struct task_committed){.offset = 30, .stamped = false}; /* by a tool */
     (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
     cr_assert_str_eq(rig_tick(rig, 0), "");
