@@ -4,7 +4,7 @@
  *
  *   sim                          everything, as `make check` does
  *   sim --seed N [--trace]       one seed
- *   sim --sweep pause N [--trace]      the first agent is paused at its action N (or `crash`)
+ *   sim --sweep pause --at N [--seed N] [--trace]   the first agent is paused there (or `crash`)
  *   sim --mutation NAME [--seed N] [--trace]
  *   sim --seeds N --steps N      more or fewer of them
  */
@@ -24,7 +24,7 @@
 #define SWEEP_STEPS        3000
 #define SWEEP_ACTIONS_MAX  600
 #define SWEEP_SEEDS        8 /* of each action */
-#define MUTATION_SEEDS_MAX 5000
+#define MUTATION_SEEDS_MAX 10000
 
 struct options {
     uint64_t seeds, seed;
@@ -138,24 +138,37 @@ static void run_sweep(enum world_sweep sweep)
 /* ---- mutations */
 
 struct finding {
-    uint64_t seed; /* 0: not found */
+    bool found, asserted;
+    struct world_config config;
     char text[256];
 };
 
+static bool try_mutation(const struct world_config *config, struct finding *finding)
+{
+    struct tally unused = {0};
+
+    finding->config = *config;
+    finding->found = !world_run(&world, config, &unused);
+    if (finding->found)
+        memcpy(finding->text, world.checks.text, sizeof(finding->text));
+    return finding->found;
+}
+
+/* By chance, and by zombies in turn. */
 static struct finding search(const struct options *options, enum mutation mutation)
 {
     struct finding finding = {0};
-    struct tally unused = {0};
 
-    for (uint64_t i = 0; i < MUTATION_SEEDS_MAX; i++) {
+    for (uint32_t i = 0; i < MUTATION_SEEDS_MAX; i++) {
         struct world_config config = {
             .seed = options->seed + i, .steps = options->steps, .mutation = mutation};
 
-        if (world_run(&world, &config, &unused))
-            continue;
-        finding.seed = config.seed;
-        memcpy(finding.text, world.checks.text, sizeof(finding.text));
-        break;
+        if (try_mutation(&config, &finding))
+            break;
+        config = sweep_config(WORLD_SWEEP_PAUSE, 1 + i % SWEEP_ACTIONS_MAX, options->seed + i);
+        config.mutation = mutation;
+        if (try_mutation(&config, &finding))
+            break;
     }
     return finding;
 }
@@ -183,27 +196,40 @@ static struct finding search_apart(const struct options *options, enum mutation 
     (void)close(ends[0]);
     if (child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
         WTERMSIG(status) == SIGABRT)
-        finding = (struct finding){UINT64_MAX, "an assertion of the core"};
+        finding = (struct finding){.found = true, .asserted = true};
     return finding;
+}
+
+static void print_finding(enum mutation mutation, const struct finding *finding)
+{
+    char run_text[64];
+
+    if (!finding->found) {
+        (void)printf("%-24sNOT FOUND: %s\n", mutation_options[mutation], mutation_texts[mutation]);
+        return;
+    }
+    (void)snprintf(run_text, sizeof(run_text), "--seed %llu",
+                   (unsigned long long)finding->config.seed);
+    if (finding->asserted)
+        (void)snprintf(run_text, sizeof(run_text), "?");
+    else if (finding->config.sweep != WORLD_NO_SWEEP)
+        (void)snprintf(run_text, sizeof(run_text), "--seed %llu --sweep pause --at %u",
+                       (unsigned long long)finding->config.seed, finding->config.sweep_at);
+    (void)printf("%-24s%-34s%s\n", mutation_options[mutation], run_text,
+                 finding->asserted ? "an assertion of the core" : finding->text);
 }
 
 static void run_mutations(const struct options *options)
 {
-    (void)printf("\n%-24s%-10s%s\n", "mutation", "seed", "found by");
+    (void)printf("\n%-24s%-34s%s\n", "mutation", "run", "found by");
     for (int i = MUTATION_NONE + 1; i < MUTATION_COUNT; i++) {
         struct finding finding = search_apart(options, (enum mutation)i);
 
-        if (finding.seed == 0) {
-            failed++;
-            (void)printf("%-24sNOT FOUND: %s\n", mutation_options[i], mutation_texts[i]);
-            continue;
-        }
-        passed++;
-        if (finding.seed == UINT64_MAX)
-            (void)printf("%-24s%-10s%s\n", mutation_options[i], "-", finding.text);
+        if (finding.found)
+            passed++;
         else
-            (void)printf("%-24s%-10llu%s\n", mutation_options[i], (unsigned long long)finding.seed,
-                         finding.text);
+            failed++;
+        print_finding((enum mutation)i, &finding);
     }
 }
 
@@ -238,6 +264,7 @@ static int run_one(const struct options *options)
 
     if (options->sweep != WORLD_NO_SWEEP)
         config = sweep_config(options->sweep, options->sweep_at, options->seed);
+    config.mutation = options->mutation;
     config.trace = options->trace;
     (void)run(&config);
     (void)printf("%u passed, %u failed\n", passed, failed);
