@@ -6,10 +6,12 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/store_page.h"
@@ -530,4 +532,29 @@ Test(store_layout, a_lost_commit_leaves_the_one_before)
     cr_assert_eq(meta.position_count, 1);
     cr_assert_eq(meta.positions[0].next_offset, 4);
     store_meta_finish(&meta);
+}
+
+/* A branch with one child, damaged while LMDB has it open: it asserts that there are two. */
+Test(store_layout, an_assertion_of_lmdb_ends_the_process_and_sets_the_state_aside)
+{
+    const uint16_t lower = PAGE_HEADER_BYTES + 2;
+    const off_t at = (off_t)(record_of("rows").root * PAGE_BYTES + LOWER_OFFSET);
+    const pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        const int fd = open(fixture.data_path, O_WRONLY | O_CLOEXEC);
+
+        fixture_open(&fixture, STORE_KEPT);
+        (void)!pwrite(fd, &lower, sizeof(lower), at);
+        (void)fixture_get(&fixture, "key-000007");
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "status %x", status);
+
+    /* After: set aside although the file is sound again. */
+    write_image();
+    fixture_open(&fixture, STORE_SET_ASIDE);
+    cr_assert_not_null(strstr(fixture.reason, "assertion failed"), "%s", fixture.reason);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -280,6 +281,20 @@ Test(store_open, names_a_directory_that_can_not_be_made)
     cr_assert_eq(fixture_try_open(&fixture, &error), ERR_IO);
     cr_assert_not_null(strstr(error.text, file), "%s", error.text);
     cr_assert_not_null(strstr(error.text, "Not a directory"), "%s", error.text);
+}
+
+Test(store_open, says_when_the_disk_has_no_room_for_a_new_state)
+{
+    struct rlimit limit = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
+    struct err error = {0};
+
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_assert_eq(fixture_try_open(&fixture, &error), ERR_IO);
+    cr_assert_not_null(strstr(error.text, fixture.directory), "%s", error.text);
+    limit.rlim_cur = RLIM_INFINITY;
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    fixture_open(&fixture, STORE_FRESH);
 }
 
 /* As a user who may not write there; root may, so a child gives that up first. */
