@@ -61,6 +61,7 @@ struct coordinator_link {
     int64_t in_use_since_ms; /* -1: the last registration was not refused for this reason */
     struct document_version after;
     char cluster[API_UUID_BYTES + 1]; /* of the first welcome; "" before */
+    bool is_misfit;                   /* said that the coordinator is not the one that we knew */
 };
 
 /* pthread calls on our own valid objects fail only by our own mistake. */
@@ -212,19 +213,34 @@ static void pause_after(struct coordinator_link *link, int64_t retry_after_ms)
     pause_ms(link, delay_ms);
 }
 
+/*
+ * It answers, but with less than it knew before. Said apart from coordinator_away, which is said
+ * once and has another reason by then: such a coordinator was away before.
+ */
+static void note_misfit(struct coordinator_link *link, const char *detail)
+{
+    if (!link->is_misfit)
+        log_warn("coordinator_not_followed", LOG_STR("coordinator", link->config.api.url),
+                 LOG_STR("detail", detail), LOG_STR("effect", "tasks go on as they are"), LOG_END);
+    link->is_misfit = true;
+}
+
 /* The first cluster is the one: the tasks' state, offsets and transactional ids carry its UUID. */
 static bool is_our_cluster(struct coordinator_link *link, const struct agent_welcome *welcome,
                            struct coordinator_failure *reterr)
 {
     if (link->cluster[0] == '\0')
         snprintf(link->cluster, sizeof(link->cluster), "%s", welcome->cluster);
-    if (strcmp(link->cluster, welcome->cluster) == 0)
+    if (strcmp(link->cluster, welcome->cluster) == 0) {
+        link->is_misfit = false;
         return true;
+    }
     snprintf(reterr->text, sizeof(reterr->text),
              "it belongs to cluster %s, but this agent works for cluster %s: did the coordinator "
              "lose its database? To join the new cluster restart this agent",
              welcome->cluster, link->cluster);
     reterr->retry_after_ms = -1;
+    note_misfit(link, reterr->text);
     return false;
 }
 
@@ -325,6 +341,7 @@ static bool accept_document(struct coordinator_link *link, struct agent_document
     text_version(link->after, after);
 
     *ret_news = false;
+    link->is_misfit = link->is_misfit && order < 0;
     if (order > 0) {
         struct link_message *message = message_create(LINK_MESSAGE_ASSIGNMENT);
         struct document_version version_new = document->version;
@@ -347,6 +364,7 @@ static bool accept_document(struct coordinator_link *link, struct agent_document
              "database of the coordinator restored?",
              version, after);
     failure->retry_after_ms = -1;
+    note_misfit(link, failure->text);
     return false;
 }
 
