@@ -122,21 +122,22 @@ static const struct problem_entry entries[] = {
 
     /* ---- history and offsets of a job */
     OF_JOB("history_incomplete", 0, CRITICAL, "State can not be rebuilt from what the topics hold",
-           "Start the agent that has the state, when there is one. Otherwise set \"history\": "
-           "\"retained\" if the logic needs no more than the topics keep, or create the job anew. "
-           "Then lengthen the topics' retention."),
+           "Bring the state from the host that has it, when there is one (docs/operations.md says "
+           "how). Otherwise set \"history\": \"retained\" if the logic needs no more than the "
+           "topics keep, or create the job anew. Then lengthen the topics' retention."),
     OF_JOB("history_lost", 0, CRITICAL, "Records that the state still needs are gone",
-           "Retention passed the state while it was behind. Start another agent that has newer "
-           "state, when there is one. Otherwise set \"history\": \"retained\" if the logic can do "
-           "without those records, or create the job anew. Then lengthen the topics' retention."),
+           "Retention passed the state while it was behind. Bring newer state from a host that has "
+           "it, when there is one (docs/operations.md says how). Otherwise set \"history\": "
+           "\"retained\" if the logic can do without those records, or create the job anew. Then "
+           "lengthen the topics' retention."),
     OF_JOB("offsets_changed", 0, CRITICAL, "Someone else changed the committed offsets",
-           "Find out who reset the group's offsets. To go on where the job was, commit the old "
-           "offsets again (GET .../processors shows them); to accept the new ones, delete the job "
-           "and create it anew with \"start\": \"committed\"."),
+           "Find out who reset the group's offsets. To go on where the job was, commit T2 (GET "
+           ".../processors shows it) with baton's stamp, as docs/operations.md says; to accept the "
+           "new ones, delete the job and create it anew with \"start\": \"committed\"."),
     OF_JOB("offsets_expired", 0, CRITICAL, "The committed offsets are gone",
            "If the input topic was recreated, create the job anew. Otherwise they expired or were "
-           "deleted: commit the offsets that GET .../processors shows, and raise the brokers' "
-           "offsets.retention.minutes."),
+           "deleted: commit T2 (GET .../processors shows it) with baton's stamp, as "
+           "docs/operations.md says, and raise the brokers' offsets.retention.minutes."),
     OF_JOB("topic_recreated", 0, CRITICAL, "An input topic was deleted and created again",
            "The state is of records that no longer exist. Delete the job and create it anew."),
     OF_JOB("topic_truncated", 0, CRITICAL, "An input topic lost records that were processed",
@@ -198,9 +199,9 @@ static const struct problem_entry entries[] = {
     OF_JOB("capacity_exhausted", 0, CRITICAL, "The agents have no room for a processor",
            "Start another agent, or raise `capacity` of those there are."),
     OF_JOB("agent_lost", 0, CRITICAL, "The agent of a processor is not heard of",
-           "Check the host and its connection to the coordinator. The processor moves to another "
-           "agent when rejoin_grace has passed; when the agent only lacks the coordinator, it "
-           "still processes."),
+           "Check the host and its connection to the coordinator: an agent that only lacks that "
+           "still processes. Its processors wait for it to come back. When it is gone for good, "
+           "forget it (DELETE /v1/agents/{agent}): they move to other agents."),
     OF_JOB("state_set_aside", 0, WARNING, "State on disk was not usable and is rebuilt",
            "It is rebuilt by itself. Check the host's disk if it comes again; the unusable files "
            "are kept beside the state for a while."),
