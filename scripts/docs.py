@@ -66,9 +66,12 @@ def kafka_refusals():
 
 
 def kafka_presets():
-    """{property: value} that the agent sets but its operator may set otherwise."""
-    items = re.findall(r'\{"([a-z.]+)", "([a-z0-9]+)", (true|false), (true|false)\}', source("agent/consumer.c", "agent/producer.c"))
-    return {name: value for name, value, _, owned in items if owned == "false"}
+    """[[property, value, whose]] that the agent sets but its operator may set otherwise."""
+    rows = []
+    for kind in ("consumer", "producer"):
+        items = re.findall(r'\{"([a-z.]+)", "([a-z0-9]+)", (true|false), (true|false)\}', source(f"agent/{kind}.c"))
+        rows += [[f"`kafka.{name}`", f"`{value}`", f"{kind}s"] for name, value, _, owned in items if owned == "false"]
+    return [row for index, row in enumerate(rows) if row not in rows[:index]]
 
 
 def kafka_overrides():
@@ -197,9 +200,7 @@ def parts(tables):
         "kafka properties of the agent": lambda: table(
             ["Property", "Why it is baton's"], [[f"`kafka.{name}`", reason] for name, reason in kafka_refusals().items()]
         ),
-        "presets of the agent": lambda: table(
-            ["Property", "Value"], [[f"`kafka.{name}`", f"`{value}`"] for name, value in kafka_presets().items()]
-        ),
+        "presets of the agent": lambda: table(["Property", "Value", "In its"], kafka_presets()),
         "fields of a job": lambda: job_fields(tables),
         "fields of logic": lambda: logic_fields(tables),
         "request problems": lambda: request_problems(tables),
