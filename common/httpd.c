@@ -90,6 +90,7 @@ static bool add_body(struct httpd_exchange *exchange, const char *data, size_t b
         exchange->body_bytes_discarded += bytes;
         return exchange->body_bytes_discarded <= DISCARD_BYTES_MAX;
     }
+    assert(exchange->body != NULL);
     memcpy(exchange->body + exchange->body_bytes, data, bytes);
     exchange->body_bytes += bytes;
     exchange->body[exchange->body_bytes] = '\0';

@@ -62,13 +62,13 @@ static bool is_loopback(const struct sockaddr_storage *bound)
         return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
     }
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)bound;
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+    return memcmp(&v6->sin6_addr, &in6addr_loopback, sizeof(in6addr_loopback)) == 0;
 }
 
 /* Fills in the address as the kernel bound it; 0 or errno. */
 static int describe(struct listener *listener)
 {
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t bytes = sizeof(bound);
     if (getsockname(listener->fd, (struct sockaddr *)&bound, &bytes) != 0)
         return errno;

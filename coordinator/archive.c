@@ -88,12 +88,6 @@ static void ask_events(struct archive *archive, struct archive_query *query)
     *query = (struct archive_query){.kind = ARCHIVE_QUERY_EVENTS};
 }
 
-static void remove_wait(struct archive *archive, size_t index)
-{
-    archive_query_finish(&archive->waits.items[index].query);
-    archive->waits.items[index] = archive->waits.items[--archive->waits.count];
-}
-
 static bool has_event(const struct update *update, const char *job)
 {
     for (size_t i = 0; i < update->changes.count; i++) {
@@ -107,23 +101,28 @@ static bool has_event(const struct update *update, const char *job)
 
 void archive_see_update(struct archive *archive, const struct update *update)
 {
-    for (size_t i = 0; i < archive->waits.count;) {
-        const struct archive_query *query = &archive->waits.items[i].query;
-        if (has_event(update, query->job) && answer_events(archive, query, true))
-            remove_wait(archive, i);
+    size_t kept = 0;
+    for (size_t i = 0; i < archive->waits.count; i++) {
+        struct archive_wait wait = archive->waits.items[i];
+        if (has_event(update, wait.query.job) && answer_events(archive, &wait.query, true))
+            archive_query_finish(&wait.query);
         else
-            i++;
+            archive->waits.items[kept++] = wait;
     }
+    archive->waits.count = kept;
 }
 
 void archive_forget(struct archive *archive, uint64_t request)
 {
+    size_t kept = 0;
     for (size_t i = 0; i < archive->waits.count; i++) {
-        if (archive->waits.items[i].query.request == request) {
-            remove_wait(archive, i);
-            return;
-        }
+        struct archive_wait wait = archive->waits.items[i];
+        if (wait.query.request == request)
+            archive_query_finish(&wait.query);
+        else
+            archive->waits.items[kept++] = wait;
     }
+    archive->waits.count = kept;
 }
 
 int64_t archive_deadline_ms(const struct archive *archive)
@@ -138,14 +137,17 @@ int64_t archive_deadline_ms(const struct archive *archive)
 
 void archive_tick(struct archive *archive, int64_t now_ms)
 {
-    for (size_t i = 0; i < archive->waits.count;) {
-        if (archive->waits.items[i].deadline_ms > now_ms) {
-            i++;
+    size_t kept = 0;
+    for (size_t i = 0; i < archive->waits.count; i++) {
+        struct archive_wait wait = archive->waits.items[i];
+        if (wait.deadline_ms > now_ms) {
+            archive->waits.items[kept++] = wait;
             continue;
         }
-        (void)answer_events(archive, &archive->waits.items[i].query, false);
-        remove_wait(archive, i);
+        (void)answer_events(archive, &wait.query, false); /* always true then */
+        archive_query_finish(&wait.query);
     }
+    archive->waits.count = kept;
 }
 
 /* ---- operations */
@@ -236,8 +238,8 @@ void archive_init(struct archive *archive, struct store *store, int64_t wait_ms_
 
 void archive_finish(struct archive *archive)
 {
-    while (archive->waits.count > 0)
-        remove_wait(archive, 0);
+    for (size_t i = 0; i < archive->waits.count; i++)
+        archive_query_finish(&archive->waits.items[i].query);
     free(archive->waits.items);
     *archive = (struct archive){0};
 }

@@ -57,7 +57,7 @@ bool coordinator_post(struct coordinator *coordinator, struct coord_event *event
 bool coordinator_ask(struct coordinator *coordinator, struct archive_query *query) MUSTCHECK;
 
 /* The Kafka thread's delivery: takes the result. */
-void coordinator_deliver(void *coordinator, struct kafka_result *result);
+void coordinator_deliver(void *context, struct kafka_result *result);
 
 bool coordinator_working(const struct coordinator *coordinator); /* any thread */
 

@@ -222,13 +222,12 @@ static void serve(struct exchange *exchange)
         handlers_write(exchange);
 }
 
-/* The route is kept with the request, plus one, for the count of answers. */
+/* The route is kept with the request, for the count of answers. */
 static void handle(void *context, struct httpd *httpd, struct httpd_request *request)
 {
     struct exchange exchange = {.http = context, .httpd = httpd, .request = request};
     routes_match(request->method, request->target.path, false, &exchange.match);
-    if (exchange.match.route != NULL)
-        request->context = (void *)((uintptr_t)exchange.match.route->id + 1);
+    request->context = (void *)exchange.match.route;
     serve(&exchange);
 }
 
@@ -244,8 +243,8 @@ static void gone(void *context, uint64_t token)
 static void finished(void *context, const struct httpd_request *request, uint32_t status)
 {
     struct http *http = context;
-    size_t route = request->context == NULL ? METRICS_NO_ROUTE : (uintptr_t)request->context - 1;
-    metrics_count_request(&http->requests, route, status);
+    const struct route *route = request->context;
+    metrics_count_request(&http->requests, route == NULL ? METRICS_NO_ROUTE : route->id, status);
     log_debug("http_request", LOG_STR("method", request->method),
               LOG_STR("path", request->target.path), LOG_STR("peer", request->peer),
               LOG_INT("status", status), LOG_END);

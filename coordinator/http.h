@@ -37,6 +37,6 @@ enum err_code http_start(struct http *http, const struct http_config *config,
 void http_stop(struct http *http);
 
 /* The owner thread's answers; takes the content. A client that has gone meanwhile is no failure. */
-void http_answer(void *http, struct answer *answer);
+void http_answer(void *context, struct answer *answer);
 
 #endif

@@ -122,7 +122,7 @@ static int compare_job(const void *name, const void *item)
 const struct view_job *view_find_job(const struct view *view, const char *name)
 {
     struct view_job **found =
-        bsearch(name, view->jobs.items, view->jobs.count, sizeof(*view->jobs.items), compare_job);
+        bsearch(name, view->jobs.items, view->jobs.count, sizeof(struct view_job *), compare_job);
     return found == NULL ? NULL : *found;
 }
 
@@ -266,7 +266,7 @@ static bool job_is_dirty(const struct publish_dirty *dirty, const struct job *jo
     for (size_t i = 0; i < job->processors.count && dirty->agents.count > 0; i++) {
         char *const *owner = &job->processors.items[i].placement.agent;
         if (*owner != NULL && bsearch(owner, dirty->agents.items, dirty->agents.count,
-                                      sizeof(*dirty->agents.items), compare_texts) != NULL)
+                                      sizeof(char *), compare_texts) != NULL)
             return true;
     }
     return false;
@@ -276,7 +276,7 @@ static void build_jobs(const struct cluster *cluster, const struct view *before,
                        const struct publish_dirty *dirty, int64_t now_ms, struct view *view)
 {
     view->jobs.count = cluster->jobs.count;
-    view->jobs.items = mem_calloc(cluster->jobs.count, sizeof(*view->jobs.items));
+    view->jobs.items = mem_calloc(cluster->jobs.count, sizeof(struct view_job *));
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
         struct view_job *known =
@@ -378,8 +378,7 @@ void publish_build(struct publisher *publisher, const struct cluster *cluster, i
     view->epoch = cluster->meta.epoch;
     view->event_id = cluster->meta.event_id;
     if (dirty->agents.count > 0)
-        qsort(dirty->agents.items, dirty->agents.count, sizeof(*dirty->agents.items),
-              compare_texts);
+        qsort(dirty->agents.items, dirty->agents.count, sizeof(char *), compare_texts);
     build_jobs(cluster, before, dirty, now_ms, view);
     view->agents = build_agents(cluster, before, dirty);
     view->operations = build_operations(cluster, before, dirty);

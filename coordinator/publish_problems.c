@@ -90,7 +90,7 @@ static uint32_t *count_loads(const struct cluster *cluster)
             struct agent **found =
                 owner == NULL ? NULL
                               : bsearch(owner, cluster->agents.items, cluster->agents.count,
-                                        sizeof(*cluster->agents.items), compare_agent);
+                                        sizeof(struct agent *), compare_agent);
             if (found != NULL)
                 loads[found - cluster->agents.items]++;
         }

@@ -159,7 +159,7 @@ static bool base64_decode(const char *text, char *out, size_t *ret_bytes)
             last ? (text[i + 3] == '=') + (text[i + 3] == '=' && text[i + 2] == '=') : 0;
         uint32_t group = 0;
         for (size_t j = 0; j < 4; j++) {
-            char c = text[i + j] == ' ' ? '+' : text[i + j];
+            char c = (char)(text[i + j] == ' ' ? '+' : text[i + j]);
             int value = j >= 4 - padding ? 0 : base64_value(c);
             if (value < 0)
                 return false;
