@@ -455,6 +455,7 @@ static enum err_code start_daemon(struct httpd *httpd, struct err *reterr)
     unsigned connections = fit_connections(httpd->config.connections_max);
     if (connections < httpd->config.threads)
         connections = httpd->config.threads;
+    httpd->counts.connections_max = connections;
     /* libmicrohttpd counts its own timeout in seconds and starts it anew with each byte; the
      * watcher is what bounds a connection. */
     unsigned timeout_s = (unsigned)((httpd->config.receive_ms + 999) / 1000) + 1;

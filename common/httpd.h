@@ -117,6 +117,8 @@ void httpd_response_header(struct httpd_response *response, const char *name, co
 void httpd_response_finish(struct httpd_response *response);
 
 struct httpd_counts {
+    uint64_t
+        connections_max; /* that the process may have open; below the config's when files are few */
     uint64_t connections; /* open now */
     uint64_t deferred;    /* requests that wait for an answer now */
     uint64_t body_bytes;  /* of all requests, now */

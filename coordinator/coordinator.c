@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/schema.h"
 #include "common/clock.h"
 #include "common/logger.h"
 #include "common/mailbox.h"
@@ -210,19 +211,46 @@ static enum err_code commit(struct coordinator *coordinator, const struct update
     return code;
 }
 
-/*
- * Published before answered: a client that reads after its write finds what it wrote.
- */
+/* What operators see in the API as events they find in the log, too. */
+static void log_events(const struct update *update)
+{
+    for (size_t i = 0; i < update->changes.count; i++) {
+        const struct event_view *event = &update->changes.items[i].event;
+        if (update->changes.items[i].kind != CHANGE_EVENT)
+            continue;
+        log_info(event->kind, LOG_STR("job", event->job), LOG_INT("processor", event->processor),
+                 LOG_STR("agent", event->agent), LOG_STR("operation", event->operation),
+                 LOG_STR("actor", event->actor), LOG_STR("detail", event->detail), LOG_END);
+    }
+}
+
+/* Somebody is told that a change of theirs is made: a client of the API, not an agent. */
+static bool confirms_change(const struct update *update)
+{
+    for (size_t i = 0; i < update->answers.count; i++) {
+        const struct answer *each = &update->answers.items[i];
+        if (each->type == &schema_job_view || each->type == &schema_operation_view ||
+            each->status == 204)
+            return true;
+    }
+    return false;
+}
+
+/* Published before answered: a client that reads after its write finds what it wrote. */
 static void carry_out(struct coordinator *coordinator, struct update *update)
 {
+    log_events(update);
     for (size_t i = 0; i < update->calls.count; i++) {
         struct kafka_call *call = &update->calls.items[i];
         if (!kafka_post(coordinator->kafka, call))
             keep_refused_call(coordinator, call);
     }
     publish_mark_update(&coordinator->dirty, update);
-    if (update->publish && is_decision(update))
+    if (is_decision(update)) {
         coordinator->urgent = true;
+        if (confirms_change(update))
+            publish(coordinator);
+    }
     publish_if_due(coordinator);
     for (size_t i = 0; i < update->answers.count; i++)
         answer(coordinator, &update->answers.items[i]);

@@ -272,6 +272,12 @@ static void get_agent(struct exchange *exchange, const struct view *view)
 
 /* ---- the process */
 
+/*
+ * Ready means that requests can be served: the store takes changes, and Kafka has answered once, so
+ * that addresses and credentials are right. That Kafka is away later does not make it unready: what
+ * is stored can be read, agents are told what they own, and a restart or another target of a load
+ * balancer would not help; what needs Kafka says so itself.
+ */
 static void get_readiness(struct exchange *exchange)
 {
     const struct metrics_sources *sources = &exchange->http->config.sources;

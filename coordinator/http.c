@@ -291,7 +291,17 @@ enum err_code http_start(struct http *http, const struct http_config *config,
         .finished = finished,
         .message = message,
     };
-    return httpd_start(&server, &http->httpd, reterr);
+    enum err_code code = httpd_start(&server, &http->httpd, reterr);
+    struct httpd_counts counts;
+    if (code != ERR_NONE)
+        return code;
+    httpd_count(http->httpd, &counts);
+    if (counts.connections_max < config->connections_max)
+        log_warn("http_connections_limited", LOG_INT("wanted", config->connections_max),
+                 LOG_INT("allowed", counts.connections_max),
+                 LOG_STR("detail", "the limit of open files is too low for http_connections_max"),
+                 LOG_END);
+    return ERR_NONE;
 }
 
 void http_stop(struct http *http)
