@@ -155,7 +155,10 @@ class Broker:
         while True:
             answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
             try:
-                return {(t.topic, t.partition): (t.offset, t.metadata) for t in answer.topic_partitions if t.offset >= 0}
+                found = answer.topic_partitions
+                if any(t.error for t in found):  # a transaction is just being committed: not stable yet
+                    continue
+                return {(t.topic, t.partition): (t.offset, t.metadata) for t in found if t.offset >= 0}
             except UnicodeDecodeError:  # the client reads past the end of metadata, into whatever bytes are there
                 continue
 
