@@ -213,35 +213,60 @@ static int64_t due_at(const struct processor *processor)
                                     : observed->received_ms;
 }
 
+/* What was stored of the same partition, or NULL. */
+static const struct partition_progress *find_stored(const struct processor *processor,
+                                                    const struct partition_progress *like)
+{
+    for (size_t i = 0; i < processor->stored.count; i++) {
+        const struct partition_progress *stored = &processor->stored.items[i];
+        if (stored->topic == like->topic && stored->partition == like->partition)
+            return stored;
+    }
+    return NULL;
+}
+
+/*
+ * What is to be stored of a report. Ends are not kept. An offset that the task can not tell (it is
+ * opening, or the group's offsets are gone) does not make us forget the one that was known: it is
+ * what an operator needs then.
+ */
+static struct partition_progress *make_stored(const struct processor *processor,
+                                              const struct task_report *report)
+{
+    struct partition_progress *items = mem_calloc(report->progress.count, sizeof(*items));
+    for (size_t i = 0; i < report->progress.count; i++) {
+        const struct partition_progress *told = &report->progress.items[i];
+        const struct partition_progress *stored = find_stored(processor, told);
+        items[i] = *told;
+        items[i].log_start = items[i].stable_end = items[i].end = API_UNKNOWN;
+        if (told->t1 == API_UNKNOWN && stored != NULL)
+            items[i].t1 = stored->t1;
+        if (told->t2 == API_UNKNOWN && stored != NULL)
+            items[i].t2 = stored->t2;
+    }
+    return items;
+}
+
 /* True: a row was recorded. False: what is stored is the same. */
 static bool store_observation(struct step *step, struct processor *processor)
 {
     struct processor_observed *observed = &processor->observed;
     const struct task_report *report = &observed->report;
     observed->stored_ms = step->event->now_ms;
-    /* A task that has not got far enough to tell does not make us forget what was known. */
     if (report->progress.count == 0)
         return false;
-    if (rows_progress_equal(processor->stored.items, processor->stored.count,
-                            report->progress.items, report->progress.count))
+    struct partition_progress *items = make_stored(processor, report);
+    if (rows_progress_equal(processor->stored.items, processor->stored.count, items,
+                            report->progress.count)) {
+        free(items);
         return false;
+    }
     struct change change = {.kind = CHANGE_OBSERVATION,
                             .observation = {.job = mem_strdup(processor->placement.job),
                                             .processor = processor->placement.processor,
                                             .at = observed->received_at}};
-    struct observation_row *row = &change.observation;
-    row->progress.items = mem_calloc(report->progress.count, sizeof(struct partition_progress));
-    row->progress.count = report->progress.count;
-    for (size_t i = 0; i < report->progress.count; i++)
-        row->progress.items[i] =
-            (struct partition_progress){.topic = report->progress.items[i].topic,
-                                        .partition = report->progress.items[i].partition,
-                                        .t0 = report->progress.items[i].t0,
-                                        .t1 = report->progress.items[i].t1,
-                                        .t2 = report->progress.items[i].t2,
-                                        .log_start = API_UNKNOWN,
-                                        .stable_end = API_UNKNOWN,
-                                        .end = API_UNKNOWN};
+    change.observation.progress.items = items;
+    change.observation.progress.count = report->progress.count;
     update_change(step->update, step->cluster, &change);
     return true;
 }

@@ -398,3 +398,20 @@ Test(report, stored_offsets_survive_a_restart)
     report_progress("a1", 10);
     cr_assert_eq(stored_within(500), 0, "it is stored already");
 }
+
+/* The case: a task opens again while the group's committed offsets are gone. */
+Test(report, an_offset_that_can_not_be_told_does_not_replace_the_one_that_was)
+{
+    const struct processor *processor = &cluster_job(&world.cluster, "j1")->processors.items[2];
+
+    report_progress("a1", 10);
+    cr_assert_eq(stored_within(500), 4);
+    for (int i = 0; i < 25; i++) {
+        report_progress("a1", API_UNKNOWN);
+        cr_assert_eq(stored_within(500), 0);
+    }
+    cr_assert_eq(processor->stored.items[0].t1, 10);
+    report_progress("a1", 12);
+    cr_assert_eq(stored_within(10000), 4);
+    cr_assert_eq(processor->stored.items[0].t1, 12);
+}
