@@ -143,7 +143,7 @@ static enum MHD_Result queue_response(struct httpd_exchange *exchange)
     httpd_response_finish(response);
 
     httpd_set_phase(httpd, exchange->connection, HTTPD_PHASE_SENDING);
-    if (result == MHD_YES && httpd->config.finished != NULL)
+    if (result == MHD_YES && !exchange->dropped && httpd->config.finished != NULL)
         httpd->config.finished(httpd->config.context, &exchange->request, status);
     if (result == MHD_YES)
         result = MHD_queue_response(exchange->mhd, status, mhd);
@@ -357,17 +357,18 @@ static enum MHD_Result on_head(struct httpd_exchange *exchange, const char *meth
     return MHD_YES;
 }
 
-/* Nobody reads this; sending it is how libmicrohttpd finds out without a message about an error. */
+/*
+ * Mostly nobody reads this, and sending it is how libmicrohttpd finds out without a message about
+ * an error. A client that has only shut down its own side does read it.
+ */
 static enum MHD_Result end_dropped(struct httpd_exchange *exchange)
 {
-    struct MHD_Response *mhd = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-    if (mhd == NULL)
-        return MHD_NO;
-    httpd_set_phase(exchange->httpd, exchange->connection, HTTPD_PHASE_SENDING);
-    (void)MHD_add_response_header(mhd, MHD_HTTP_HEADER_CONNECTION, "close");
-    enum MHD_Result result = MHD_queue_response(exchange->mhd, MHD_HTTP_SERVICE_UNAVAILABLE, mhd);
-    MHD_destroy_response(mhd);
-    return result;
+    exchange->refusal = HTTPD_REFUSAL_BUSY;
+    (void)snprintf(exchange->refusal_detail, sizeof(exchange->refusal_detail),
+                   "the connection was ended while the request waited for its answer");
+    answer_refusal(exchange);
+    httpd_response_header(&exchange->response, MHD_HTTP_HEADER_CONNECTION, "close");
+    return queue_response(exchange);
 }
 
 static enum MHD_Result on_complete(struct httpd_exchange *exchange)

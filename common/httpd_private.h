@@ -14,8 +14,10 @@ enum httpd_phase { HTTPD_PHASE_RECEIVING, HTTPD_PHASE_HANDLING, HTTPD_PHASE_SEND
 
 struct httpd_connection { /* all under httpd.lock, but for `peer`, which never changes */
     struct httpd_connection *previous, *next;
-    int fd;              /* open as long as the connection is in the list */
+    int fd; /* open as long as the connection is in the list */
+    enum httpd_phase phase;
     int64_t deadline_ms; /* of the phase; INT64_MAX while handling */
+    bool ended;          /* the client has sent all that it will, in this phase */
     bool overdue;        /* was shut down already */
     char peer[64];
 };

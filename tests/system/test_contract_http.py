@@ -3,6 +3,7 @@
 import concurrent.futures
 import http.client
 import json
+import random
 import re
 import resource
 import signal
@@ -610,6 +611,111 @@ def test_contract_agent_protocol_refusals(api):
     api.refused("GET", "/agent/v1/agents/no%20spaces/assignment?" + incarnation, 404, "agent_unknown")
     for query in ("", "incarnation=x", f"{incarnation}&after=3", f"{incarnation}&wait=2m", f"{incarnation.upper()}"):
         api.refused("GET", f"/agent/v1/agents/Hand-2/assignment?{query}", 400, "invalid_query")
+
+
+def test_contract_reports_with_any_numbers(api, spec, unique):
+    """Whatever an agent says of its tasks, what readers get is of the agreed form."""
+    seed = 17
+    random_ = random.Random(seed)
+    name, agent = unique("numbers"), HandMadeAgent(api, "Hand-4")
+    agent.register()
+    job = put_running(api, name, spec)
+    document = agent.poll().json
+    most = 2**63 - 1
+    for round_ in range(60):
+
+        def number():
+            return random_.choice([0, 1, 7, most, most - 1, random_.randrange(most)])
+
+        def offset():
+            return random_.choice([None, None, number(), number(), number()])
+
+        def task(wanted):
+            progress = [
+                {"topic": random_.choice([0, 0, 0, 15]), "partition": random_.choice([*wanted["read"], 9999]),
+                 **{field: offset() for field in ("t0", "t1", "t2", "log_start", "stable_end", "end")}}
+                for _ in range(random_.randrange(4))
+            ]  # fmt: skip
+            counters = ("records", "outputs", "replayed", "skipped_null_key", "skipped_error", "dead_lettered", "commits",
+                        "aborts", "state_rows", "state_bytes")  # fmt: skip
+            return {
+                "job": random_.choice([name, name, name, "none"]),
+                "job_incarnation": random_.choice([job["incarnation"]] * 3 + [str(uuid.uuid4())]),
+                "processor": random_.choice([wanted["processor"]] * 3 + [9999]),
+                "role": random_.choice(["learner", "standby", "active", "active"]),
+                "state": random_.choice(
+                    ["opening", "seeding", "learning", "caught_up", "replaying", "active", "active", "active", "releasing",
+                     "closed", "fenced", "failed"]
+                ),
+                "epoch": random_.choice([wanted["epoch"]] * 4 + [0, most]),
+                "handoff": 0,
+                "consuming": wanted["owned"],
+                "progress": progress,
+                "problems": [{"code": random_.choice(["record_failed", "never-heard-of"]), "detail": "\u2026" * 300,
+                              "since_at": "2026-11-29T18:12:03.123Z"}] * random_.randrange(3),
+                "records_per_s": random_.choice([0, 0.5, 1e12]),
+                "replayed_per_s": random_.choice([0, 0.5, 1e12]),
+                **{counter: number() for counter in counters},
+            }  # fmt: skip
+
+        tasks = [task(wanted) for wanted in document["tasks"] if random_.random() < 0.9]
+        path = "/agent/v1/agents/Hand-4/report"
+        reply = api.request("POST", path, agent.report_body(tasks=tasks, version=document["version"]), expect=(200, 422))
+        assert reply.status == 200, f"seed {seed}, round {round_}: {reply}"
+        for part in ("status", "problems", "processors", "map"):
+            api.get(f"/v1/jobs/{name}/{part}")
+        api.get("/metrics")
+        document = agent.poll().json
+    agent.leave()
+    api.delete("/v1/agents/Hand-4", expect=204)
+    delete_and_wait(api, name)
+
+
+def test_contract_random_requests(shared, api, spec):
+    """Requests that are damaged at random are refused, or understood; nothing else happens."""
+    seed = 23
+    random_ = random.Random(seed)
+    body = as_json(spec)
+    requests = [
+        f"PUT /v1/jobs/Fuzz HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}",
+        "GET /v1/jobs?limit=10&cursor=a HTTP/1.1\r\nHost: h\r\nIf-Match: \"1\"\r\n\r\n",
+        "GET /v1/events?after=0&limit=3 HTTP/1.1\r\nHost: h\r\n\r\n",
+        f"POST /agent/v1/agents HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "5\r\n{\"a\":\r\n3\r\n1}}\r\n0\r\n\r\n",
+    ]  # fmt: skip
+
+    def damage():
+        damaged = bytearray(random_.choice(requests).encode())
+        for _ in range(random_.randrange(1, 6)):
+            at = random_.randrange(len(damaged))
+            kind = random_.randrange(4)
+            if kind == 0:
+                damaged[at] = random_.randrange(256)
+            elif kind == 1:
+                del damaged[at : at + random_.randrange(1, 20)]
+            elif kind == 2:
+                damaged[at:at] = bytes(random_.randrange(256) for _ in range(random_.randrange(1, 10)))
+            else:
+                damaged[at:at] = damaged[at : at + random_.randrange(1, 60)]
+            if not damaged:
+                break
+        return bytes(damaged)
+
+    def ask(damaged):
+        with dial(shared.address) as connection:
+            connection.sendall(damaged)
+            connection.shutdown(socket.SHUT_WR)
+            answer = connection.recv(65536)
+        assert answer == b"" or answer.startswith(b"HTTP/1."), f"seed {seed}: {damaged!r}: {answer[:100]!r}"
+        status = int(answer.split()[1]) if answer else 0
+        # 503: a whole request that waited for the owner thread when its client's end was seen.
+        assert status < 500 or status in (501, 503, 505), f"seed {seed}: {damaged!r}: {answer[:300]!r}"
+
+    # Side by side: what lacks its end is given up only after some seconds.
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        for _ in pool.map(ask, [damage() for _ in range(500)]):
+            pass
+    assert api.get("/v1/jobs").status == 200
 
 
 # ---- many and slow clients

@@ -359,6 +359,34 @@ Test(httpd, closes_slow_senders, .timeout = 60)
     stop(&server);
 }
 
+/* Goal: a client that ends in the middle of a request does not keep its place. */
+Test(httpd, lets_ended_clients_go, .timeout = 60)
+{
+    struct server server;
+    start(&server, (struct httpd_config){.receive_ms = 30000});
+    static const char *const starts[] = {
+        "GET /echo HT", "PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 900\r\n\r\nabc",
+        "PUT /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"};
+    int64_t start_ms = clock_mono_ms();
+    int fds[3];
+    for (size_t i = 0; i < 3; i++) {
+        fds[i] = dial(&server);
+        say(fds[i], starts[i]);
+        shutdown(fds[i], SHUT_WR);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_str_eq(hear(fds[i], ""), "");
+        close(fds[i]);
+    }
+    cr_assert_leq(clock_mono_ms() - start_ms, 10000);
+    int whole = dial(&server); /* one that has said all before it ends is answered */
+    say(whole, "GET /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    shutdown(whole, SHUT_WR);
+    expect(whole, "HTTP/1.1 200", "|-");
+    close(whole);
+    stop(&server);
+}
+
 /* Goal: a wait is not ended by receive_ms: its owner has its own deadline. */
 Test(httpd, lets_deferred_requests_wait, .timeout = 60)
 {
