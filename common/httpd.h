@@ -57,8 +57,9 @@ struct httpd_response { /* zero-initialise; the httpd_answer/_respond calls take
 enum httpd_refusal {
     HTTPD_REFUSAL_TARGET,    /* the address is malformed: 400 */
     HTTPD_REFUSAL_TOO_LARGE, /* the body is larger than body_bytes_max said: 413 */
-    HTTPD_REFUSAL_BUSY,      /* all bodies together are too large: 503 */
-    HTTPD_REFUSAL_STOPPING   /* the server stops while the request is deferred: 503 */
+    HTTPD_REFUSAL_BUSY, /* all bodies together are too large, or the client ended while it waited:
+                           503 */
+    HTTPD_REFUSAL_STOPPING /* the server stops while the request is deferred: 503 */
 };
 
 struct httpd_config {

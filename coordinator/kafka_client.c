@@ -1,7 +1,9 @@
+#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
 #include "common/logger.h"
+#include "common/mem.h"
 #include "coordinator/kafka_private.h"
 
 /* librdkafka's threads. A broker that can not be reached is LOG_ERR there; it goes on by itself. */
@@ -46,6 +48,24 @@ static enum err_code check_bootstrap(const rd_kafka_conf_t *conf, struct err *re
                    "separated by commas");
 }
 
+/* Ours over the operator's, but for `debug`, where ours is added: what they want to see is theirs
+ * to say. */
+static enum err_code set_owned(rd_kafka_conf_t *conf, const struct opts_kafka *options,
+                               const struct kafka_property *property, struct err *reterr)
+{
+    const char *asked = NULL;
+    for (size_t i = 0; i < options->count; i++) {
+        if (strcmp(options->items[i].name, property->name) == 0)
+            asked = options->items[i].value;
+    }
+    if (strcmp(property->name, "debug") != 0 || asked == NULL || asked[0] == '\0')
+        return set(conf, property->name, property->value, reterr);
+    char *both = mem_printf("%s,%s", asked, property->value);
+    enum err_code code = set(conf, property->name, both, reterr);
+    free(both);
+    return code;
+}
+
 enum err_code kafka_client_create(struct kafka *kafka, const struct opts_kafka *options,
                                   rd_kafka_type_t type, const struct kafka_property *properties,
                                   size_t property_count, rd_kafka_t **ret_client,
@@ -61,7 +81,7 @@ enum err_code kafka_client_create(struct kafka *kafka, const struct opts_kafka *
     if (code == ERR_NONE)
         code = check_bootstrap(conf, reterr);
     for (size_t i = 0; i < property_count && code == ERR_NONE; i++)
-        code = set(conf, properties[i].name, properties[i].value, reterr);
+        code = set_owned(conf, options, &properties[i], reterr);
     if (code != ERR_NONE) {
         rd_kafka_conf_destroy(conf);
         return code;

@@ -357,6 +357,27 @@ Test(kafka, stops_while_brokers_are_away, .timeout = 60)
     end(&play);
 }
 
+/* Goal: what the operator wants to debug is shown, and the brokers' versions are still learned. */
+Test(kafka, keeps_the_operators_debug, .timeout = 60)
+{
+    struct play play;
+    struct err err = {0};
+    begin(&play);
+    kafka_destroy(play.kafka);
+    play.options.items = mem_realloc(play.options.items, 2, sizeof(*play.options.items));
+    play.options.items[1].name = "debug";
+    play.options.items[1].value = "conf";
+    play.options.count = 2;
+    cr_assert_eq(kafka_create(&play.options, &play.kafka, &err), ERR_NONE, "%s", err.text);
+    char debug[64];
+    size_t bytes = sizeof(debug);
+    cr_assert_eq(rd_kafka_conf_get(rd_kafka_conf(play.kafka->client), "debug", debug, &bytes),
+                 RD_KAFKA_CONF_OK);
+    cr_assert_not_null(strstr(debug, "conf"));
+    cr_assert_not_null(strstr(debug, "feature"));
+    end(&play);
+}
+
 Test(kafka, refuses_bad_options)
 {
     static const struct {
