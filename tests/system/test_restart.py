@@ -203,8 +203,8 @@ def test_restart_keeps_the_position_of_an_emptied_partition(world):
         return partition["t1"] == partition["t2"] == partition["log_start"] == partition["stable_end"] == 500
 
     wait_until(at_end, LIMIT_S, "T1 = T2 = end = 500")
-    fill(job, 1)
-    check_outputs(job.broker.bootstrap, job.output, added(before, fill(job, 0), {b"key-17": 1}), 10)
+    after = fill(job, 20, seed=2)
+    check_outputs(job.broker.bootstrap, job.output, added(before, after), LIMIT_S).assert_exact()
     job.wait("lag is 0", lambda status: status["lag_records"] == 0 and status["problems"] == 0)
 
 
