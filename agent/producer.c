@@ -10,6 +10,9 @@
 #include "common/clock.h"
 #include "common/mem.h"
 
+/* Between two attempts of a call that was refused for the moment. */
+#define REPEAT_MS 20
+
 struct producer {
     rd_kafka_t *client;
     rd_kafka_topic_t *topics[2]; /* by enum producer_topic; NULL: none */
@@ -36,7 +39,15 @@ static enum err_code create_client(struct producer *producer, const struct produ
         {"linger.ms", "5", false, false},
         /* A request in flight is waited for this long, whatever limit a transactional call has. */
         {"socket.timeout.ms", "10000", false, false},
-        {"queue.buffering.max.messages", "1000000", false, false},
+        /* A commit follows within the commit interval, so more is waiting only when brokers are
+           slow. Larger than the largest output. */
+        {"queue.buffering.max.messages", "200000", false, false},
+        {"queue.buffering.max.kbytes", "131072", false, false},
+        /* Baton's topics are there before the job; one that is not found is not waited for. */
+        {"topic.metadata.propagation.max.ms", "2000", false, false},
+        /* The longest commit interval and a minute more: the broker's abort must not be what ends a
+           transaction that is only slow. */
+        {"transaction.timeout.ms", "120000", false, false},
         {"acks", "all", false, true},
         {"enable.idempotence", "true", false, true},
         {"allow.auto.create.topics", "false", true, true},
@@ -98,20 +109,97 @@ static bool is_fencing(rd_kafka_resp_err_t error)
            error == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
 }
 
+static bool is_missing(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+           error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+           error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+}
+
+/* What will be answered again, whatever is repeated, until someone changes a setting. */
+static bool is_refusal(rd_kafka_resp_err_t error)
+{
+    switch (error) {
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+    case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+    case RD_KAFKA_RESP_ERR_UNSUPPORTED_FOR_MESSAGE_FORMAT:
+    case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT:
+    case RD_KAFKA_RESP_ERR_UNSUPPORTED_VERSION:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What a person can do about it; "" when the error says enough. */
+static const char *advice_for(rd_kafka_resp_err_t error)
+{
+    if (error == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE ||
+        error == RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE)
+        return " (raise kafka.message.max.bytes and the topic's max.message.bytes; a topic that "
+               "takes less than a megabyte needs kafka.batch.size below that)";
+    return "";
+}
+
+static enum err_code refuse(rd_kafka_resp_err_t error, const char *call, const char *text,
+                            struct err *reterr)
+{
+    enum err_code code = is_fencing(error)   ? ERR_FENCED
+                         : is_missing(error) ? ERR_NOT_FOUND
+                         : is_refusal(error) ? ERR_INVALID
+                                             : ERR_KAFKA;
+
+    (void)err_set(reterr, code, "%s: %s%s", call, text, advice_for(error));
+    if (reterr != NULL)
+        reterr->detail = error;
+    return code;
+}
+
 /* Takes `error`. */
 static enum err_code from_error(rd_kafka_error_t *error, const char *call, struct err *reterr)
 {
-    enum err_code code = is_fencing(rd_kafka_error_code(error)) ? ERR_FENCED : ERR_KAFKA;
+    enum err_code code =
+        refuse(rd_kafka_error_code(error), call, rd_kafka_error_string(error), reterr);
 
-    (void)err_set(reterr, code, "%s: %s", call, rd_kafka_error_string(error));
     if (reterr != NULL) {
         reterr->retriable = rd_kafka_error_is_retriable(error);
         reterr->fatal = rd_kafka_error_is_fatal(error);
         reterr->abort_txn = rd_kafka_error_txn_requires_abort(error);
-        reterr->detail = rd_kafka_error_code(error);
     }
     rd_kafka_error_destroy(error);
     return code;
+}
+
+/*
+ * The error that made the client or its transaction unusable, ERR_NONE when it is not. What other
+ * calls say then is only that it is so (_FATAL, _STATE), and of messages that they were purged.
+ */
+static enum err_code find_cause(struct producer *producer, struct err *reterr)
+{
+    char text[256];
+    rd_kafka_resp_err_t error = rd_kafka_fatal_error(producer->client, text, sizeof(text));
+    rd_kafka_error_t *state = NULL;
+
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return refuse(error, "producer", text, reterr);
+    if (producer->open) /* is refused in any case: one is open. With the reason if it has failed. */
+        state = rd_kafka_begin_transaction(producer->client);
+    if (state != NULL && rd_kafka_error_txn_requires_abort(state))
+        return from_error(state, "transaction", reterr);
+    if (state != NULL)
+        rd_kafka_error_destroy(state);
+    if (producer->failure != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return refuse(producer->failure, "an output was not delivered",
+                      rd_kafka_err2str(producer->failure), reterr);
+    return ERR_NONE;
 }
 
 enum err_code producer_init(struct producer *producer, int timeout_ms, struct err *reterr)
@@ -194,20 +282,17 @@ static enum err_code send_once(struct producer *producer, rd_kafka_topic_t *topi
             RD_KAFKA_V_KEY(output->key.data, output->key.bytes),
             RD_KAFKA_V_VALUE((void *)(uintptr_t)output->value.data, output->value.bytes),
             RD_KAFKA_V_TIMESTAMP(timestamp), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
-    switch (error) {
-    case RD_KAFKA_RESP_ERR_NO_ERROR:
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
         return ERR_NONE;
-    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
+    if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL)
         return ERR_LIMIT;
-    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
-        return err_set(reterr, ERR_INVALID,
-                       "an output of %zu bytes is over message.max.bytes (raise "
-                       "kafka.message.max.bytes and the topic's max.message.bytes)",
-                       output->value.bytes);
-    default:
-        return err_set(reterr, is_fencing(error) ? ERR_FENCED : ERR_KAFKA, "sending an output: %s",
-                       rd_kafka_err2str(error));
+    if (error == RD_KAFKA_RESP_ERR__FATAL || error == RD_KAFKA_RESP_ERR__STATE) {
+        enum err_code cause = find_cause(producer, reterr);
+
+        if (cause != ERR_NONE)
+            return cause;
     }
+    return refuse(error, "sending an output", rd_kafka_err2str(error), reterr);
 }
 
 static enum err_code send_message(struct producer *producer, rd_kafka_topic_t *topic,
@@ -267,26 +352,66 @@ enum err_code producer_send_dead(struct producer *producer, const struct baton_r
                         timeout_ms, reterr);
 }
 
+/*
+ * The coordinator refuses it, without effect, while it still writes the markers of the transaction
+ * before; with hundreds of partitions for longer than librdkafka tries. Any other error may hide
+ * that the call had its effect.
+ */
+static bool is_worth_repeating(const rd_kafka_error_t *error)
+{
+    rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+
+    return rd_kafka_error_is_retriable(error) && !rd_kafka_error_txn_requires_abort(error) &&
+           (code == RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS ||
+            code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+}
+
+static enum err_code send_offsets(struct producer *producer,
+                                  const rd_kafka_topic_partition_list_t *offsets,
+                                  const char *group_id, int timeout_ms, struct err *reterr)
+{
+    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata_new(group_id);
+    int64_t deadline_ms = clock_mono_ms() + timeout_ms;
+    int64_t left_ms = timeout_ms;
+    rd_kafka_error_t *error;
+
+    for (;;) {
+        error =
+            rd_kafka_send_offsets_to_transaction(producer->client, offsets, group, (int)left_ms);
+        left_ms = deadline_ms - clock_mono_ms();
+        if (error == NULL || !is_worth_repeating(error) || left_ms <= 0)
+            break;
+        rd_kafka_error_destroy(error);
+        (void)rd_kafka_poll(producer->client, REPEAT_MS);
+    }
+    rd_kafka_consumer_group_metadata_destroy(group);
+    return error == NULL ? ERR_NONE : from_error(error, "send_offsets_to_transaction", reterr);
+}
+
 static enum err_code commit_transaction(struct producer *producer,
                                         const rd_kafka_topic_partition_list_t *offsets,
                                         const char *group_id, int timeout_ms, struct err *reterr)
 {
-    rd_kafka_consumer_group_metadata_t *group;
     rd_kafka_error_t *error;
     enum err_code code = begin(producer, reterr);
 
+    if (code == ERR_NONE)
+        code = send_offsets(producer, offsets, group_id, timeout_ms, reterr);
     if (code != ERR_NONE)
         return code;
-    group = rd_kafka_consumer_group_metadata_new(group_id);
-    error = rd_kafka_send_offsets_to_transaction(producer->client, offsets, group, timeout_ms);
-    rd_kafka_consumer_group_metadata_destroy(group);
-    if (error != NULL)
-        return from_error(error, "send_offsets_to_transaction", reterr);
     error = rd_kafka_commit_transaction(producer->client, timeout_ms);
-    if (error != NULL)
-        return from_error(error, "commit_transaction", reterr);
-    producer->open = false;
-    return ERR_NONE;
+    if (error == NULL) {
+        producer->open = false;
+        return ERR_NONE;
+    }
+    /* Of outputs that were refused it says only how many. */
+    if (rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__INCONSISTENT &&
+        producer->failure != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_error_destroy(error);
+        return refuse(producer->failure, "an output was not delivered",
+                      rd_kafka_err2str(producer->failure), reterr);
+    }
+    return from_error(error, "commit_transaction", reterr);
 }
 
 enum err_code producer_commit(struct producer *producer,
@@ -303,15 +428,9 @@ enum err_code producer_commit(struct producer *producer,
 
 enum err_code producer_poll(struct producer *producer, struct err *reterr)
 {
-    char text[256];
-    rd_kafka_resp_err_t error;
-
     (void)rd_kafka_poll(producer->client, 0);
-    error = rd_kafka_fatal_error(producer->client, text, sizeof(text));
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return err_set(reterr, is_fencing(error) ? ERR_FENCED : ERR_KAFKA, "producer: %s", text);
-    if (producer->failure != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return err_set(reterr, is_fencing(producer->failure) ? ERR_FENCED : ERR_KAFKA,
-                       "an output was not delivered: %s", rd_kafka_err2str(producer->failure));
-    return ERR_NONE;
+    if (producer->failure == RD_KAFKA_RESP_ERR_NO_ERROR &&
+        rd_kafka_fatal_error(producer->client, NULL, 0) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return ERR_NONE;
+    return find_cause(producer, reterr);
 }

@@ -5,6 +5,11 @@
  * Owned by the task's thread and made anew for every activation: after a transactional call that
  * failed or whose end nobody knows the producer is destroyed and the activation starts over (D9: no
  * KIP-890). Being initialised is what fences all earlier producers of the same transactional.id.
+ *
+ * Errors of all calls: ERR_FENCED: a newer producer is at work. ERR_NOT_FOUND: a topic does not
+ * exist. ERR_INVALID: refused for good (too large, not allowed): trying again at once is no use.
+ * Any other: it may go better with a new producer. After each of them the producer is to be
+ * destroyed.
  */
 #ifndef BATON_AGENT_PRODUCER_H
 #define BATON_AGENT_PRODUCER_H
@@ -34,8 +39,7 @@ enum err_code producer_create(const struct producer_config *config, struct produ
 /* Gives up what is not committed. NULL is fine. */
 void producer_destroy(struct producer *producer);
 
-/* init_transactions; nothing without transactions. ERR_FENCED: a newer one is at work. Blocks up to
- * timeout_ms. */
+/* init_transactions; nothing without transactions. Blocks up to timeout_ms. */
 enum err_code producer_init(struct producer *producer, int timeout_ms,
                             struct err *reterr) MUSTCHECK;
 
@@ -44,8 +48,7 @@ enum producer_topic { PRODUCER_TOPIC_OUTPUT, PRODUCER_TOPIC_DEAD_LETTER };
 /*
  * Sends one message, in a transaction that is begun when none is open. Timestamp of `record`;
  * headers of the output, or of the record when it has none. Copies. Waits up to timeout_ms while
- * the client's queue is full. ERR_INVALID: this message can never be sent (too large, no such
- * topic). Other errors: the producer is unusable.
+ * the client's queue is full, then ERR_TIMEOUT.
  */
 enum err_code producer_send(struct producer *producer, enum producer_topic topic,
                             const struct baton_record *record, const struct baton_output *output,
@@ -58,15 +61,13 @@ enum err_code producer_send_dead(struct producer *producer, const struct baton_r
 
 /*
  * Transactional: outputs and `offsets` in one transaction. Otherwise waits until all outputs are
- * acknowledged (the caller commits the offsets then). ERR_FENCED, or any other: destroy it. Blocks
- * up to about 2 * timeout_ms.
+ * acknowledged (the caller commits the offsets then). Blocks up to about 2 * timeout_ms.
  */
 enum err_code producer_commit(struct producer *producer,
                               const rd_kafka_topic_partition_list_t *offsets, const char *group_id,
                               int timeout_ms, struct err *reterr) MUSTCHECK;
 
-/* Serves delivery reports. False, with the reason, when an output was refused or the client broke.
- */
+/* Serves delivery reports; an error when an output was refused or the client broke. */
 enum err_code producer_poll(struct producer *producer, struct err *reterr) MUSTCHECK;
 
 #endif
