@@ -29,6 +29,7 @@
 #include "common/err.h"
 
 struct agent;
+struct observer;
 
 struct agent_config {                    /* all borrowed for the agent's life */
     const struct agent_options *options; /* accepted by agent_options_check */
@@ -37,8 +38,8 @@ struct agent_config {                    /* all borrowed for the agent's life */
     struct endpoint *endpoint;
     const char *address; /* URL of the endpoint for others, or NULL */
     const char *boot_id;
-    struct rd_kafka_s *observer; /* for high watermarks (agent/consumer.h); NULL: none */
-    struct link_config link;     /* timings and limits; the rest is filled in */
+    struct observer *observer; /* of log starts and ends; tests without tasks have none */
+    struct link_config link;   /* timings and limits; the rest is filled in */
 };
 
 /* The timings and limits that the daemon uses. */

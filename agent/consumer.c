@@ -1,30 +1,35 @@
 #include "agent/consumer.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/kafka_conf.h"
-#include "common/clock.h"
 #include "common/mem.h"
 
-#define BATCH_MESSAGES     512
-#define REFRESH_TIMEOUT_MS 1000
+#define BATCH_MESSAGES 512
+/* librdkafka before 2.2 looks only once a second whether a queue that was full has room again. */
+#define FIXED_BACKOFF_VERSION 0x020200ff
 
 /* What was taken out of one partition's queue and not yet worked on. */
 struct lane {
     rd_kafka_queue_t *queue;
     rd_kafka_message_t *messages[BATCH_MESSAGES];
     size_t next, count;
+    enum consumer_item_kind trouble; /* comes after the messages; NOTHING: none */
+    char detail[256];                /* of the trouble */
 };
 
 struct consumer {
     struct consumer_config config;
     char **topics; /* copies */
     rd_kafka_t *client;
-    rd_kafka_queue_t *main_queue;
-    struct lane *lanes; /* one a partition */
-    bool brokers_down;  /* written by the error callback, which runs inside consumer_poll */
+    struct lane *lanes;   /* one a partition */
+    struct lane *filling; /* whose queue is being read */
+    bool brokers_down;    /* written by the error callback, which runs inside our calls */
+    bool strayed;         /* something of a partition came past its lane */
 };
 
 static const char *topic_of(const struct consumer *consumer, size_t index)
@@ -37,14 +42,41 @@ static int32_t partition_of(const struct consumer *consumer, size_t index)
     return (int32_t)consumer->config.partitions[index].partition;
 }
 
+static enum consumer_item_kind kind_of(rd_kafka_resp_err_t error)
+{
+    switch (error) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+        return CONSUMER_RECORD;
+    case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+        return CONSUMER_END;
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+    case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+        return CONSUMER_LOST;
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+        return CONSUMER_MISSING;
+    default:
+        return CONSUMER_FAILED;
+    }
+}
+
+/*
+ * What librdkafka learns of a topic (deleted, access revoked) it puts into the queues of its
+ * partitions as errors of the client: reading the queue calls this instead of returning a message.
+ */
 static void on_error(rd_kafka_t *client, int error, const char *reason, void *opaque)
 {
     struct consumer *consumer = opaque;
+    struct lane *lane = consumer->filling;
 
     (void)client;
-    (void)reason; /* the client logs it as well */
-    if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+    if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
         consumer->brokers_down = true;
+    } else if (lane != NULL) {
+        lane->trouble = kind_of((rd_kafka_resp_err_t)error);
+        (void)snprintf(lane->detail, sizeof(lane->detail), "%s", reason);
+    }
 }
 
 static void on_queue(rd_kafka_t *client, void *opaque)
@@ -55,19 +87,53 @@ static void on_queue(rd_kafka_t *client, void *opaque)
     consumer->config.wake(consumer->config.wake_arg);
 }
 
+/* What each partition's queue may hold: texts for librdkafka. */
+struct queue_limits {
+    char messages[16], kbytes[16], fetch_bytes[16];
+};
+
+static int64_t share_of(int64_t total, size_t partition_count, int64_t least, int64_t most)
+{
+    int64_t share = total / (int64_t)partition_count;
+
+    return share < least ? least : share > most ? most : share;
+}
+
+/*
+ * All queues of a task together. They must hold what is processed while nothing is fetched: a
+ * second with librdkafka before 2.2 (D9), else the duration of a commit. Measured at 400,000
+ * records/s; a message takes 350 bytes there beside its value.
+ */
+static void share_queues(size_t partition_count, struct queue_limits *ret_limits)
+{
+    bool slow = rd_kafka_version() < FIXED_BACKOFF_VERSION;
+    int64_t messages = slow ? 400000 : 200000;
+    int64_t kbytes = slow ? 131072 : 65536;
+
+    (void)snprintf(ret_limits->messages, sizeof(ret_limits->messages), "%" PRId64,
+                   share_of(messages, partition_count, 500, messages));
+    (void)snprintf(ret_limits->kbytes, sizeof(ret_limits->kbytes), "%" PRId64,
+                   share_of(kbytes, partition_count, 64, kbytes));
+    /* One more answer may come when a queue is all but full. A larger record comes alone. */
+    (void)snprintf(ret_limits->fetch_bytes, sizeof(ret_limits->fetch_bytes), "%" PRId64,
+                   share_of(kbytes * 1024, partition_count, 262144, 1048576));
+}
+
 static enum err_code create_client(struct consumer *consumer, struct err *reterr)
 {
+    struct queue_limits limits;
     const struct kafka_conf_item items[] = {
         {"client.id", consumer->config.client_id, false, false},
-        /* More than a second of records: librdkafka 2.0.2 sleeps a second when the queue is full
-           (D9). */
-        {"queued.min.messages", "1000000", false, false},
-        {"queued.max.messages.kbytes", "65536", false, false},
+        {"queued.min.messages", limits.messages, false, false},
+        {"queued.max.messages.kbytes", limits.kbytes, false, false},
+        {"fetch.message.max.bytes", limits.fetch_bytes, false, false},
         {"fetch.queue.backoff.ms", "10", true, false},
         {"fetch.wait.max.ms", "100", false, false},
         {"fetch.error.backoff.ms", "100", false, false},
         {"socket.timeout.ms", "10000", false, false},
         {"group.id", consumer->config.group_id, false, true},
+        /* The newer protocol has no offset commits by those who are no members. */
+        {"group.protocol", "classic", true, true},
         {"enable.auto.commit", "false", false, true},
         {"enable.auto.offset.store", "false", false, true},
         {"auto.offset.reset", "error", false, true},
@@ -77,9 +143,11 @@ static enum err_code create_client(struct consumer *consumer, struct err *reterr
         {"isolation.level", "read_committed", false, true},
     };
     rd_kafka_conf_t *conf;
-    enum err_code code = kafka_conf_create(items, sizeof(items) / sizeof(items[0]),
-                                           consumer->config.kafka, &conf, reterr);
+    enum err_code code;
 
+    share_queues(consumer->config.partition_count, &limits);
+    code = kafka_conf_create(items, sizeof(items) / sizeof(items[0]), consumer->config.kafka, &conf,
+                             reterr);
     if (code != ERR_NONE)
         return code;
     rd_kafka_conf_set_opaque(conf, consumer);
@@ -87,10 +155,21 @@ static enum err_code create_client(struct consumer *consumer, struct err *reterr
     return kafka_conf_client(RD_KAFKA_CONSUMER, conf, &consumer->client, reterr);
 }
 
+static void close_lane(struct lane *lane)
+{
+    if (lane->queue == NULL)
+        return;
+    rd_kafka_queue_cb_event_enable(lane->queue, NULL, NULL);
+    rd_kafka_queue_destroy(lane->queue);
+    lane->queue = NULL;
+}
+
+/* Forwarding must be off before fetching begins, or what comes first goes elsewhere. */
 static void open_lane(struct consumer *consumer, size_t index)
 {
     struct lane *lane = &consumer->lanes[index];
 
+    close_lane(lane);
     lane->queue = rd_kafka_queue_get_partition(consumer->client, topic_of(consumer, index),
                                                partition_of(consumer, index));
     assert(lane->queue != NULL);
@@ -123,43 +202,43 @@ enum err_code consumer_create(const struct consumer_config *config, struct consu
         return code;
     }
     rd_kafka_poll_set_consumer(consumer->client);
-    consumer->main_queue = rd_kafka_queue_get_consumer(consumer->client);
     consumer->lanes = mem_calloc(config->partition_count, sizeof(*consumer->lanes));
-    for (size_t i = 0; i < config->partition_count; i++)
-        open_lane(consumer, i);
     *ret_consumer = consumer;
     return ERR_NONE;
 }
 
-static void drop_lane(struct lane *lane)
+static bool fill_lane(struct consumer *consumer, struct lane *lane)
 {
-    for (; lane->next < lane->count; lane->next++)
-        rd_kafka_message_destroy(lane->messages[lane->next]);
-    lane->next = lane->count = 0;
-}
+    ssize_t count;
 
-static bool fill_lane(struct lane *lane)
-{
-    ssize_t count = rd_kafka_consume_batch_queue(lane->queue, 0, lane->messages, BATCH_MESSAGES);
-
+    if (lane->queue == NULL)
+        return false; /* nothing was ever assigned */
+    consumer->filling = lane;
+    count = rd_kafka_consume_batch_queue(lane->queue, 0, lane->messages, BATCH_MESSAGES);
+    consumer->filling = NULL;
     lane->next = 0;
     lane->count = count > 0 ? (size_t)count : 0;
     return lane->count > 0;
+}
+
+static void empty_lane(struct consumer *consumer, struct lane *lane)
+{
+    do {
+        for (; lane->next < lane->count; lane->next++)
+            rd_kafka_message_destroy(lane->messages[lane->next]);
+    } while (fill_lane(consumer, lane));
+    lane->trouble = CONSUMER_NOTHING;
 }
 
 void consumer_destroy(struct consumer *consumer)
 {
     if (consumer == NULL)
         return;
-    for (size_t i = 0; i < consumer->config.partition_count; i++) {
-        rd_kafka_queue_cb_event_enable(consumer->lanes[i].queue, NULL, NULL);
-        drop_lane(&consumer->lanes[i]);
-    }
     consumer_unassign(consumer);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
-        rd_kafka_queue_destroy(consumer->lanes[i].queue);
-    rd_kafka_queue_destroy(consumer->main_queue);
-    rd_kafka_destroy(consumer->client);
+        close_lane(&consumer->lanes[i]);
+    /* There is no membership to give up, and closing would wait for a commit that hangs. */
+    rd_kafka_destroy_flags(consumer->client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     free_topics(consumer);
     free(consumer->lanes);
     free(consumer);
@@ -173,28 +252,29 @@ void consumer_destroy(struct consumer *consumer)
 void consumer_unassign(struct consumer *consumer)
 {
     (void)rd_kafka_assign(consumer->client, NULL); /* nothing assigned is not an error */
-    for (size_t i = 0; i < consumer->config.partition_count; i++) {
-        do
-            drop_lane(&consumer->lanes[i]);
-        while (fill_lane(&consumer->lanes[i]));
-    }
+    for (size_t i = 0; i < consumer->config.partition_count; i++)
+        empty_lane(consumer, &consumer->lanes[i]);
 }
 
 static rd_kafka_topic_partition_list_t *make_list(const struct consumer *consumer)
 {
-    rd_kafka_topic_partition_list_t *list =
-        rd_kafka_topic_partition_list_new((int)consumer->config.partition_count);
-
-    return list;
+    return rd_kafka_topic_partition_list_new((int)consumer->config.partition_count);
 }
 
+/*
+ * Queues are asked for anew each time: unassigning a partition whose topic's metadata had not come
+ * in yet makes librdkafka forget the partition with its queue, and a later assignment reads into
+ * another one.
+ */
 enum err_code consumer_assign(struct consumer *consumer, const int64_t *offsets, struct err *reterr)
 {
     rd_kafka_topic_partition_list_t *list = make_list(consumer);
     rd_kafka_resp_err_t error;
 
     consumer_unassign(consumer);
+    consumer->strayed = false;
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
+        open_lane(consumer, i);
         rd_kafka_topic_partition_list_add(list, topic_of(consumer, i), partition_of(consumer, i))
             ->offset = offsets[i];
     }
@@ -211,118 +291,55 @@ void consumer_peek(struct consumer *consumer, size_t index, struct consumer_item
     rd_kafka_message_t *message;
 
     *ret_item = (struct consumer_item){.kind = CONSUMER_NOTHING, .offset = API_UNKNOWN};
-    if (lane->next == lane->count && !fill_lane(lane))
+    if (lane->next == lane->count && lane->trouble == CONSUMER_NOTHING)
+        (void)fill_lane(consumer, lane);
+    if (lane->next == lane->count) {
+        ret_item->kind = lane->trouble;
+        ret_item->detail = lane->detail;
         return;
+    }
     message = lane->messages[lane->next];
+    ret_item->kind = kind_of(message->err);
     ret_item->message = message;
     ret_item->offset = message->offset;
-    ret_item->detail =
-        message->err == RD_KAFKA_RESP_ERR_NO_ERROR ? NULL : rd_kafka_message_errstr(message);
-    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-        ret_item->kind = CONSUMER_RECORD;
-    else if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-        ret_item->kind = CONSUMER_END;
-    else if (message->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
-             message->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
-        ret_item->kind = CONSUMER_LOST;
-    else
-        ret_item->kind = CONSUMER_FAILED;
+    if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        ret_item->detail = rd_kafka_message_errstr(message);
 }
 
 void consumer_pop(struct consumer *consumer, size_t index)
 {
     struct lane *lane = &consumer->lanes[index];
 
-    assert(lane->next < lane->count);
-    rd_kafka_message_destroy(lane->messages[lane->next++]);
+    if (lane->next < lane->count) {
+        rd_kafka_message_destroy(lane->messages[lane->next++]);
+        return;
+    }
+    assert(lane->trouble != CONSUMER_NOTHING);
+    lane->trouble = CONSUMER_NOTHING;
 }
 
 bool consumer_poll(struct consumer *consumer)
 {
     rd_kafka_message_t *message = rd_kafka_consumer_poll(consumer->client, 0);
 
-    /* All partitions have queues of their own: only errors of the client come here, and it logs
-     * them. */
-    if (message != NULL)
+    /* All partitions have queues of their own: only errors of the client should come here, and it
+     * logs them. */
+    if (message != NULL) {
+        if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+            consumer->strayed = true;
         rd_kafka_message_destroy(message);
+    }
     return consumer->brokers_down;
 }
 
-rd_kafka_t *consumer_handle(struct consumer *consumer)
+bool consumer_strayed(const struct consumer *consumer)
 {
-    return consumer->client;
+    return consumer->strayed;
 }
 
-/*
- * librdkafka remembers that a partition had no leader (a broker that was away for a moment) and
- * answers from that memory, without asking again, until its next refresh minutes later. So after a
- * failure it is made to ask.
- */
-static void refresh_leaders(const struct consumer *shape, rd_kafka_t *client, int timeout_ms)
+void consumer_answered(struct consumer *consumer)
 {
-    for (size_t i = 0; i < shape->config.topic_count; i++) {
-        rd_kafka_topic_t *topic = rd_kafka_topic_new(client, shape->topics[i], NULL);
-        const struct rd_kafka_metadata *metadata;
-
-        if (topic == NULL)
-            continue;
-        if (rd_kafka_metadata(client, 0, topic, &metadata, timeout_ms) ==
-            RD_KAFKA_RESP_ERR_NO_ERROR)
-            rd_kafka_metadata_destroy(metadata); /* the client has taken note of it */
-        rd_kafka_topic_destroy(topic);
-    }
-}
-
-/* ListOffsets for all partitions in one request a broker: -1 asks for the end, -2 for the start. */
-static enum err_code list_offsets(const struct consumer *shape, rd_kafka_t *client, int64_t time,
-                                  int timeout_ms, int64_t *ret_offsets, struct err *reterr)
-{
-    rd_kafka_topic_partition_list_t *list = make_list(shape);
-    rd_kafka_resp_err_t error;
-
-    for (size_t i = 0; i < shape->config.partition_count; i++) {
-        rd_kafka_topic_partition_list_add(list, topic_of(shape, i), partition_of(shape, i))
-            ->offset = time;
-    }
-    error = rd_kafka_offsets_for_times(client, list, timeout_ms);
-    for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
-        ret_offsets[i] = list->elems[i].offset;
-        error = list->elems[i].err;
-        if (error == RD_KAFKA_RESP_ERR_NO_ERROR && ret_offsets[i] < 0)
-            error = RD_KAFKA_RESP_ERR_OFFSET_NOT_AVAILABLE;
-    }
-    rd_kafka_topic_partition_list_destroy(list);
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        refresh_leaders(shape, client, REFRESH_TIMEOUT_MS);
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return err_set(reterr, ERR_UNAVAILABLE, "asking for log start and end: %s",
-                       rd_kafka_err2str(error));
-    return ERR_NONE;
-}
-
-enum err_code consumer_ranges(struct consumer *consumer, rd_kafka_t *observer, int timeout_ms,
-                              struct task_range *ret_ranges, struct err *reterr)
-{
-    size_t count = consumer->config.partition_count;
-    int64_t *offsets = mem_calloc(count, 3 * sizeof(*offsets));
-    rd_kafka_t *unstable = observer == NULL ? consumer->client : observer;
-    enum err_code code;
-
-    code = list_offsets(consumer, consumer->client, -2, timeout_ms, offsets, reterr);
-    if (code == ERR_NONE)
-        code = list_offsets(consumer, consumer->client, -1, timeout_ms, offsets + count, reterr);
-    if (code == ERR_NONE)
-        code = list_offsets(consumer, unstable, -1, timeout_ms, offsets + 2 * count, reterr);
-    if (code == ERR_NONE)
-        consumer->brokers_down = false;
-    for (size_t i = 0; i < count; i++) {
-        struct task_range known = {offsets[i], offsets[count + i], offsets[2 * count + i]};
-        struct task_range unknown = {API_UNKNOWN, API_UNKNOWN, API_UNKNOWN};
-
-        ret_ranges[i] = code == ERR_NONE ? known : unknown;
-    }
-    free(offsets);
-    return code;
+    consumer->brokers_down = false;
 }
 
 static void take_committed(const rd_kafka_topic_partition_t *from, struct task_committed *ret)
@@ -384,32 +401,38 @@ rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *con
     return list;
 }
 
-enum err_code consumer_commit(struct consumer *consumer, const char *metadata, struct err *reterr)
+static rd_kafka_resp_err_t commit_result(rd_kafka_event_t *event)
 {
-    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, metadata);
-    rd_kafka_resp_err_t error = rd_kafka_commit(consumer->client, list, 0);
+    const rd_kafka_topic_partition_list_t *list;
+    rd_kafka_resp_err_t error;
 
-    for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
+    if (event == NULL)
+        return RD_KAFKA_RESP_ERR__TIMED_OUT;
+    error = rd_kafka_event_error(event);
+    list = rd_kafka_event_topic_partition_list(event);
+    for (int i = 0; list != NULL && i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
         error = list->elems[i].err;
+    return error;
+}
+
+enum err_code consumer_commit(struct consumer *consumer, const char *metadata, int timeout_ms,
+                              struct err *reterr)
+{
+    /* rd_kafka_commit has no limit: it waits as long as the group's coordinator is away. */
+    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, metadata);
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(consumer->client);
+    rd_kafka_resp_err_t error = rd_kafka_commit_queue(consumer->client, list, answers, NULL, NULL);
+
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_event_t *event = rd_kafka_queue_poll(answers, timeout_ms);
+
+        error = commit_result(event);
+        if (event != NULL)
+            rd_kafka_event_destroy(event);
+    }
+    rd_kafka_queue_destroy(answers); /* an answer that comes later is dropped */
     rd_kafka_topic_partition_list_destroy(list);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         return err_set(reterr, ERR_KAFKA, "committing offsets: %s", rd_kafka_err2str(error));
     return ERR_NONE;
-}
-
-enum err_code consumer_observer_create(const struct opts_kafka *kafka, const char *client_id,
-                                       rd_kafka_t **ret_observer, struct err *reterr)
-{
-    const struct kafka_conf_item items[] = {
-        {"client.id", client_id, false, false},
-        {"socket.timeout.ms", "10000", false, false},
-        {"isolation.level", "read_uncommitted", false, true},
-        {"allow.auto.create.topics", "false", false, true},
-    };
-    rd_kafka_conf_t *conf;
-    enum err_code code =
-        kafka_conf_create(items, sizeof(items) / sizeof(items[0]), kafka, &conf, reterr);
-
-    return code != ERR_NONE ? code
-                            : kafka_conf_client(RD_KAFKA_CONSUMER, conf, ret_observer, reterr);
 }

@@ -8,7 +8,11 @@
  * consuming with pause/resume skips records in librdkafka 2.0.2, D9).
  *
  * Items of one partition come in the order of offsets. `wake` is called by librdkafka's threads
- * when a queue that was empty has something again.
+ * when a queue that was empty has something again, and not any more once consumer_destroy has
+ * returned.
+ *
+ * What waits in the queues is limited for the task as a whole: queued.* count per queue, so each of
+ * many partitions gets a small share.
  */
 #ifndef BATON_AGENT_CONSUMER_H
 #define BATON_AGENT_CONSUMER_H
@@ -50,16 +54,17 @@ void consumer_unassign(struct consumer *consumer);
 enum consumer_item_kind {
     CONSUMER_NOTHING, /* nothing fetched at the moment */
     CONSUMER_RECORD,
-    CONSUMER_END,   /* the end of partition is at `offset`: nothing readable before it is left */
-    CONSUMER_LOST,  /* the position is outside of the log */
-    CONSUMER_FAILED /* of this partition; librdkafka tries again by itself */
+    CONSUMER_END,     /* the end of partition is at `offset`: nothing readable before it is left */
+    CONSUMER_LOST,    /* the position is outside of the log */
+    CONSUMER_MISSING, /* the broker says that the topic or the partition does not exist */
+    CONSUMER_FAILED /* of this partition; librdkafka tries again by itself, and says so only once */
 };
 
 struct consumer_item {
     enum consumer_item_kind kind;
     rd_kafka_message_t *message; /* RECORD; valid until consumer_pop */
     int64_t offset;              /* RECORD, END */
-    const char *detail;          /* LOST, FAILED; valid until consumer_pop */
+    const char *detail;          /* of all others; valid until consumer_pop */
 };
 
 /* The next item of partition `index`, which stays until consumer_pop. Fetches from the queue
@@ -72,12 +77,11 @@ void consumer_pop(struct consumer *consumer, size_t index);
 bool consumer_poll(struct consumer *consumer);
 
 /*
- * Where the partitions start and end. `stable_end` comes from this consumer, `end` from `observer`
- * (read_uncommitted; may be NULL: then end = stable_end). Any partition unknown: API_UNKNOWN in its
- * fields and an error (D3: never 0).
+ * True: a record came by another way than its partition's queue and was dropped by consumer_poll,
+ * which must never happen: assign anew from the positions before anything else is read.
  */
-enum err_code consumer_ranges(struct consumer *consumer, rd_kafka_t *observer, int timeout_ms,
-                              struct task_range *ret_ranges, struct err *reterr) MUSTCHECK;
+bool consumer_strayed(const struct consumer *consumer);
+void consumer_answered(struct consumer *consumer); /* a broker gave one */
 
 /*
  * Committed offsets of the owned partitions with their stamps, stable ones only (an open
@@ -87,24 +91,16 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
                                  struct task_committed *ret_committed,
                                  struct err *reterr) MUSTCHECK;
 
-/* Commits without a transaction (at_least_once): every partition whose `committing` is set, with
- * `metadata`. Blocks. */
-enum err_code consumer_commit(struct consumer *consumer, const char *metadata,
+/*
+ * Commits without a transaction (at_least_once): every partition whose `committing` is set, with
+ * `metadata`. Blocks up to timeout_ms; the commit may still take effect when it has failed by then.
+ */
+enum err_code consumer_commit(struct consumer *consumer, const char *metadata, int timeout_ms,
                               struct err *reterr) MUSTCHECK;
 
 /* For transactional commits: the partitions whose `committing` is set. The caller destroys the
  * list. */
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
                                                       const char *metadata);
-
-rd_kafka_t *consumer_handle(struct consumer *consumer);
-
-/*
- * A client that sees records of open transactions too: it is asked for high watermarks only. One a
- * process, shared by all tasks (rd_kafka_offsets_for_times may be called by any thread); ended with
- * rd_kafka_destroy after the last task.
- */
-enum err_code consumer_observer_create(const struct opts_kafka *kafka, const char *client_id,
-                                       rd_kafka_t **ret_observer, struct err *reterr) MUSTCHECK;
 
 #endif

@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "agent/consumer.h"
 #include "agent/endpoint.h"
 #include "agent/http_client.h"
+#include "agent/observer.h"
 #include "agent/options.h"
 #include "agent/store.h"
 #include "agent/task_thread.h"
@@ -43,7 +43,7 @@ struct daemon {
     char boot_id[64];
     struct endpoint *endpoint;
     char *address;
-    rd_kafka_t *observer;
+    struct observer *observer;
     struct agent *agent;
 
     sigset_t signals;
@@ -157,7 +157,7 @@ static enum err_code start(struct daemon *daemon, struct err *reterr)
     daemon->address = url_of(endpoint_address(daemon->endpoint));
     log_info("listening", LOG_STR("address", endpoint_address(daemon->endpoint)), LOG_END);
 
-    code = consumer_observer_create(&daemon->kafka, options->agent_id, &daemon->observer, reterr);
+    code = observer_create(&daemon->kafka, options->agent_id, &daemon->observer, reterr);
     if (code != ERR_NONE)
         return code;
 
@@ -177,8 +177,7 @@ static void finish(struct daemon *daemon)
 {
     stop_signal_thread(daemon);
     agent_destroy(daemon->agent);
-    if (daemon->observer != NULL)
-        rd_kafka_destroy(daemon->observer);
+    observer_destroy(daemon->observer);
     endpoint_destroy(daemon->endpoint);
     free(daemon->address);
     if (daemon->lock_fd >= 0)

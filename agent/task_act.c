@@ -9,9 +9,10 @@
 #include "common/logger.h"
 #include "common/mem.h"
 
-#define KAFKA_TIMEOUT_MS  10000
-#define VERIFY_TIMEOUT_MS 10000
-#define FLUSH_RETRY_MS    1000
+#define KAFKA_TIMEOUT_MS   10000
+#define VERIFY_TIMEOUT_MS  10000
+#define FLUSH_RETRY_MS     1000
+#define RANGES_INTERVAL_MS 2000 /* log start and ends, for lag and for problems of the topic */
 
 static void log_problem(const struct task_thread *thread, const char *event, const char *text)
 {
@@ -36,8 +37,31 @@ static enum err_code open_consumer(struct task_thread *thread, struct err *reter
         .wake_arg = thread,
     };
 
-    return thread->consumer != NULL ? ERR_NONE
-                                    : consumer_create(&config, &thread->consumer, reterr);
+    const struct observer_watch_config watch = {
+        .topics = thread->job.spec.inputs.items,
+        .partitions = thread->core.partitions,
+        .partition_count = thread->core.partition_count,
+        .wake = task_thread_wake,
+        .wake_arg = thread,
+    };
+    enum err_code code;
+
+    if (thread->consumer != NULL)
+        return ERR_NONE;
+    code = consumer_create(&config, &thread->consumer, reterr);
+    if (code == ERR_NONE)
+        thread->watch = observer_watch(thread->context->observer, &watch);
+    return code;
+}
+
+static void close_consumer(struct task_thread *thread)
+{
+    observer_unwatch(thread->watch);
+    thread->watch = NULL;
+    consumer_destroy(thread->consumer);
+    thread->consumer = NULL;
+    for (size_t i = 0; i < thread->core.partition_count; i++)
+        task_read_note(thread, i, NULL);
 }
 
 static enum err_code open_logic(struct task_thread *thread, struct err *reterr)
@@ -147,18 +171,33 @@ static void find_stuck(struct task_thread *thread)
     }
 }
 
-void task_act_ranges(struct task_thread *thread, int timeout_ms)
+static void take_ranges(struct task_thread *thread)
 {
+    enum err_code code;
     struct err err;
-    enum err_code code = consumer_ranges(thread->consumer, thread->context->observer, timeout_ms,
-                                         thread->ranges, &err);
 
+    if (!observer_take(thread->watch, &code, thread->ranges, &err))
+        return;
     if (code == ERR_NONE) {
+        consumer_answered(thread->consumer);
         find_stuck(thread);
         task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL)->ranges = thread->ranges;
-        return;
+    } else {
+        (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED,
+                                code == ERR_NOT_FOUND ? "topic_missing" : "kafka_unreachable",
+                                err.text);
     }
-    (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED, "kafka_unreachable", err.text);
+}
+
+void task_act_serve_ranges(struct task_thread *thread, int64_t now_ms)
+{
+    if (thread->watch == NULL)
+        return;
+    take_ranges(thread);
+    if (thread->core.assigned && now_ms >= thread->ranges_due_ms) {
+        observer_ask(thread->watch);
+        thread->ranges_due_ms = now_ms + RANGES_INTERVAL_MS;
+    }
 }
 
 enum verify_result { VERIFY_SAME, VERIFY_OTHER, VERIFY_LOST, VERIFY_NOT_YET };
@@ -184,8 +223,10 @@ static enum verify_result verify_one(struct task_thread *thread, size_t index)
     case CONSUMER_END:
         return VERIFY_SAME;
     case CONSUMER_LOST:
+    case CONSUMER_MISSING:
         return VERIFY_LOST;
     case CONSUMER_FAILED:
+        task_read_note(thread, index, item.detail);
         consumer_pop(thread->consumer, index);
         break;
     case CONSUMER_NOTHING:
@@ -263,14 +304,17 @@ static void open_producer(struct task_thread *thread)
     code = producer_create(&config, &thread->producer, &err);
     if (code == ERR_NONE)
         code = producer_init(thread->producer, KAFKA_TIMEOUT_MS, &err);
-    if (code == ERR_NONE)
+    if (code == ERR_NONE) {
         (void)task_thread_event(thread, TASK_EVENT_PRODUCER_READY, NULL, NULL);
-    else if (code == ERR_FENCED)
+        return;
+    }
+    log_problem(thread, "producer_init_failed", err.text);
+    if (code == ERR_FENCED)
         (void)task_thread_event(thread, TASK_EVENT_PRODUCER_FENCED, NULL, err.text);
     else
-        (void)task_thread_event(thread, TASK_EVENT_PRODUCER_FAILED, "transaction_failed", err.text);
-    if (code != ERR_NONE)
-        log_problem(thread, "producer_init_failed", err.text);
+        (void)task_thread_event(thread, TASK_EVENT_PRODUCER_FAILED,
+                                code == ERR_INVALID ? "output_failed" : "kafka_unreachable",
+                                err.text);
 }
 
 static void fetch_committed(struct task_thread *thread)
@@ -296,6 +340,21 @@ static void assign(struct task_thread *thread)
 
 /* ---- commits */
 
+void task_act_producer_error(struct task_thread *thread, enum task_event_kind kind,
+                             const struct err *err)
+{
+    const char *code = NULL; /* a transaction that failed: it is repeated */
+
+    if (err->code == ERR_FENCED)
+        kind = TASK_EVENT_COMMIT_FENCED;
+    else if (err->code == ERR_NOT_FOUND)
+        code = "topic_missing";
+    else if (err->code == ERR_INVALID || kind == TASK_EVENT_OUTPUT_FAILED)
+        code = "output_failed";
+    task_thread_event(thread, kind, code, err->text)->fatal =
+        err->code == ERR_NOT_FOUND || err->code == ERR_INVALID;
+}
+
 static void commit(struct task_thread *thread)
 {
     const struct stamp stamp = task_stamp(&thread->core);
@@ -311,7 +370,7 @@ static void commit(struct task_thread *thread)
         producer_commit(thread->producer, list, thread->job.spec.group_id, KAFKA_TIMEOUT_MS, &err);
     rd_kafka_topic_partition_list_destroy(list);
     if (code == ERR_NONE && thread->job.spec.delivery == DELIVERY_AT_LEAST_ONCE)
-        code = consumer_commit(thread->consumer, metadata, &err);
+        code = consumer_commit(thread->consumer, metadata, KAFKA_TIMEOUT_MS, &err);
     if (code == ERR_NONE) {
         HOOK("commit_after");
         thread->counters.commits++;
@@ -320,9 +379,7 @@ static void commit(struct task_thread *thread)
     }
     thread->counters.aborts++;
     log_problem(thread, code == ERR_FENCED ? "fenced" : "commit_failed", err.text);
-    (void)task_thread_event(
-        thread, code == ERR_FENCED ? TASK_EVENT_COMMIT_FENCED : TASK_EVENT_COMMIT_FAILED, NULL,
-        err.text);
+    task_act_producer_error(thread, TASK_EVENT_COMMIT_FAILED, &err);
 }
 
 static void checkpoint(struct task_thread *thread)
@@ -407,8 +464,7 @@ static void set_aside(struct task_thread *thread)
 static void close_all(struct task_thread *thread)
 {
     close_producer(thread);
-    consumer_destroy(thread->consumer);
-    thread->consumer = NULL;
+    close_consumer(thread);
     store_close(thread->store);
     thread->store = NULL;
     thread->flush_running = false;
@@ -424,7 +480,7 @@ void task_act(struct task_thread *thread, enum task_action action)
         open_store(thread);
         break;
     case TASK_ACTION_QUERY_RANGES:
-        task_act_ranges(thread, KAFKA_TIMEOUT_MS);
+        observer_ask(thread->watch);
         break;
     case TASK_ACTION_VERIFY:
         verify(thread);

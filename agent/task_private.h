@@ -1,7 +1,7 @@
 /*
- * One task's insides, shared by task_thread.c (life, inbox, report), task_act.c (carries actions
- * out) and task_read.c (the hot path). Everything is the task thread's own but what stands under
- * `lock`, and `ended`.
+ * One task's insides, shared by task_thread.c (life, inbox), task_act.c (carries actions out),
+ * task_read.c (the hot path) and task_report.c. Everything is the task thread's own but what stands
+ * under `lock`, and `ended`.
  */
 #ifndef BATON_AGENT_TASK_PRIVATE_H
 #define BATON_AGENT_TASK_PRIVATE_H
@@ -12,6 +12,7 @@
 #include "agent/consumer.h"
 #include "agent/core/task.h"
 #include "agent/logic.h"
+#include "agent/observer.h"
 #include "agent/producer.h"
 #include "agent/store.h"
 #include "agent/task_thread.h"
@@ -55,6 +56,7 @@ struct task_thread {
     char *directory, *logic_id, *client_id, *transactional_id;
     struct task core;
     struct consumer *consumer;
+    struct observer_watch *watch; /* with the consumer: log start and ends of its partitions */
     struct producer *producer;
     struct store *store;
     struct logic *logic;
@@ -62,8 +64,9 @@ struct task_thread {
     int64_t *offsets;               /* scratch of events, per partition */
     struct task_range *ranges;
     int64_t
-        *blocked; /* per partition: stable end that an open transaction pinned at the last look */
-    bool *stuck;  /* ... and at the one before as well */
+        *blocked;   /* per partition: stable end that an open transaction pinned at the last look */
+    bool *stuck;    /* ... and at the one before as well */
+    char **failing; /* per partition: why it can not be read at present; NULL: it can */
     struct task_committed *committed;
     struct task_event_slot events[TASK_EVENTS_MAX];
     size_t event_next, event_count;
@@ -75,8 +78,8 @@ struct task_thread {
     int64_t report_due_ms;
     int64_t reported_phase;
     bool brokers_down;
-    int64_t stuck_since_at, brokers_since_at; /* 0: not at present */
-    size_t read_next;                         /* partition that is read first in the next round */
+    int64_t stuck_since_at, failing_since_at, brokers_since_at; /* 0: not at present */
+    size_t read_next; /* partition that is read first in the next round */
     struct baton_header *headers;
     size_t headers_capacity;
     enum err_code sink_code; /* of the first output that could not be sent */
@@ -98,15 +101,27 @@ void task_thread_wait(struct task_thread *thread, int64_t deadline_ms); /* until
 /* ---- task_act.c */
 
 void task_act(struct task_thread *thread, enum task_action action);
-void task_act_ranges(struct task_thread *thread, int timeout_ms); /* RANGES, also in between */
+void task_act_serve_ranges(struct task_thread *thread,
+                           int64_t now_ms); /* RANGES, also in between */
+/* What the producer's error means to the core; COMMIT_FAILED or OUTPUT_FAILED when it is no fence.
+ */
+void task_act_producer_error(struct task_thread *thread, enum task_event_kind kind,
+                             const struct err *err);
 void task_act_serve_store(struct task_thread *thread,
                           int64_t now_ms); /* how is the checkpoint getting on? */
 
+/* ---- task_report.c */
+
+void task_report_fill(struct task_thread *thread, struct task_report *report);
+void task_report_publish(struct task_thread *thread, int64_t now_ms); /* when it is due */
+
 /* ---- task_read.c */
 
-/* One round over the partitions; true when anything was done. Queues events when something stops
- * the task. */
+/* One round over the partitions, some milliseconds long; true when anything was done. Queues events
+ * when something stops the task. */
 bool task_read_round(struct task_thread *thread);
+/* Partition `index` fails with `detail` (copied), or does not any more (NULL). */
+void task_read_note(struct task_thread *thread, size_t index, const char *detail);
 uint64_t task_read_fingerprint(const rd_kafka_message_t *message);
 
 #endif

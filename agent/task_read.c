@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/task_private.h"
@@ -11,7 +12,10 @@
 #include "common/mem.h"
 
 #define LANE_RECORDS_MAX 512 /* of one partition before the next gets its turn */
-#define SEND_TIMEOUT_MS  10000
+/* Then the task looks up: commits are due, someone wants to stop it. Logic may be slow, partitions
+ * many. */
+#define ROUND_MS_MAX    20
+#define SEND_TIMEOUT_MS 10000
 
 uint64_t task_read_fingerprint(const rd_kafka_message_t *message)
 {
@@ -69,21 +73,16 @@ static void emit(void *arg, const struct baton_record *record, const struct bato
                                       SEND_TIMEOUT_MS, &thread->sink_err);
     if (thread->sink_code == ERR_NONE)
         thread->counters.outputs++;
+    else
+        (void)err_prefix(&thread->sink_err, "%s partition %" PRId32 " offset %" PRId64,
+                         record->topic, record->partition, record->offset);
 }
 
 static bool report_sink(struct task_thread *thread)
 {
-    struct task_event *event;
-
     if (thread->sink_code == ERR_NONE)
         return true;
-    if (thread->sink_code == ERR_FENCED) {
-        (void)task_thread_event(thread, TASK_EVENT_COMMIT_FENCED, NULL, thread->sink_err.text);
-    } else {
-        event = task_thread_event(thread, TASK_EVENT_OUTPUT_FAILED, "output_failed",
-                                  thread->sink_err.text);
-        event->fatal = thread->sink_code == ERR_INVALID;
-    }
+    task_act_producer_error(thread, TASK_EVENT_OUTPUT_FAILED, &thread->sink_err);
     thread->sink_code = ERR_NONE;
     return false;
 }
@@ -204,6 +203,28 @@ static bool is_held(struct task_thread *thread, size_t index, const struct consu
     return true;
 }
 
+void task_read_note(struct task_thread *thread, size_t index, const char *detail)
+{
+    if (thread->failing[index] == NULL && detail == NULL)
+        return;
+    free(thread->failing[index]);
+    thread->failing[index] = detail == NULL ? NULL : mem_strdup(detail);
+    if (detail != NULL)
+        log_warn("partition_error", LOG_STR("job", thread->job.name),
+                 LOG_INT("processor", thread->desired.processor),
+                 LOG_INT("partition", thread->core.partitions[index].partition),
+                 LOG_STR("error", detail), LOG_END);
+}
+
+/* The partition can not be read on from where it is. What is open is given up: when the task opens
+ * anew, it compares ranges and fingerprints first. */
+static bool lose(struct task_thread *thread, size_t index, const char *code, const char *detail)
+{
+    task_thread_event(thread, TASK_EVENT_POSITION_LOST, code, detail)->index = index;
+    consumer_pop(thread->consumer, index);
+    return false;
+}
+
 /* One item; false: nothing more to do on this partition in this round. */
 static bool work_item(struct task_thread *thread, size_t index, int64_t now_ms)
 {
@@ -215,17 +236,14 @@ static bool work_item(struct task_thread *thread, size_t index, int64_t now_ms)
     case CONSUMER_NOTHING:
         return false;
     case CONSUMER_FAILED:
-        log_warn("partition_error", LOG_STR("job", thread->job.name),
-                 LOG_INT("processor", thread->desired.processor),
-                 LOG_INT("partition", thread->core.partitions[index].partition),
-                 LOG_STR("error", item.detail), LOG_END);
+        task_read_note(thread, index, item.detail);
         break;
     case CONSUMER_LOST:
-        task_thread_event(thread, TASK_EVENT_POSITION_LOST, "history_lost", item.detail)->index =
-            index;
-        consumer_pop(thread->consumer, index);
-        return false;
+        return lose(thread, index, "history_lost", item.detail);
+    case CONSUMER_MISSING:
+        return lose(thread, index, "topic_missing", item.detail);
     case CONSUMER_END:
+        task_read_note(thread, index, NULL);
         if (item.offset > position) {
             if (is_held(thread, index, &item, now_ms))
                 return false;
@@ -233,6 +251,7 @@ static bool work_item(struct task_thread *thread, size_t index, int64_t now_ms)
         }
         break;
     case CONSUMER_RECORD:
+        task_read_note(thread, index, NULL);
         if (item.offset >= position) {
             if (is_held(thread, index, &item, now_ms) || !work_record(thread, index, &item, now_ms))
                 return false;
@@ -243,22 +262,35 @@ static bool work_item(struct task_thread *thread, size_t index, int64_t now_ms)
     return true;
 }
 
+/* What is fetched of one partition, up to a number and a time; true when anything was done. */
+static bool work_lane(struct task_thread *thread, size_t index, int64_t until_ms)
+{
+    bool worked = false;
+
+    for (size_t n = 0; n < LANE_RECORDS_MAX; n++) {
+        int64_t now_ms = clock_mono_ms();
+
+        if (now_ms >= until_ms || !work_item(thread, index, now_ms))
+            break;
+        worked = true;
+    }
+    return worked;
+}
+
 bool task_read_round(struct task_thread *thread)
 {
     size_t count = thread->core.partition_count;
-    int64_t now_ms = clock_mono_ms();
+    int64_t until_ms = clock_mono_ms() + ROUND_MS_MAX;
     bool worked = false;
+    size_t done = 0;
 
-    for (size_t k = 0; k < count && thread->event_count == 0; k++) {
-        size_t index = (thread->read_next + k) % count;
-
-        for (size_t n = 0; n < LANE_RECORDS_MAX && work_item(thread, index, now_ms); n++)
-            worked = true;
+    while (done < count && thread->event_count == 0 && clock_mono_ms() < until_ms) {
+        worked |= work_lane(thread, (thread->read_next + done++) % count, until_ms);
         if (thread->store != NULL && store_is_full(thread->store)) {
             (void)task_thread_event(thread, TASK_EVENT_FULL, NULL, NULL);
             break;
         }
     }
-    thread->read_next = (thread->read_next + 1) % count;
+    thread->read_next = (thread->read_next + done) % count; /* whoever had no turn is the first */
     return worked;
 }

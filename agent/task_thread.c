@@ -16,11 +16,7 @@
 #include "common/logger.h"
 #include "common/mem.h"
 
-#define WAIT_MS_MAX        100  /* callbacks of the clients are served at least this often */
-#define RANGES_INTERVAL_MS 2000 /* log start and ends, for lag and for problems of the topic */
-#define RANGES_TIMEOUT_MS  1000
-#define REPORT_INTERVAL_MS 100
-#define RATE_WINDOW_MS     2000
+#define WAIT_MS_MAX 100 /* callbacks of the clients are served at least this often */
 
 void task_thread_wake(void *arg)
 {
@@ -93,9 +89,26 @@ static void step(struct task_thread *thread, const struct task_event *event)
     thread->wake_ms = actions.wake_ms;
 }
 
+/* A stop goes before the answers that wait: one of them might begin something that takes long. */
+static void serve_stop(struct task_thread *thread)
+{
+    struct task_event event = {.kind = TASK_EVENT_STOP};
+    bool stop;
+
+    pthread_mutex_lock(&thread->lock);
+    stop = thread->inbox.stop;
+    thread->inbox.stop = false;
+    pthread_mutex_unlock(&thread->lock);
+    if (!stop)
+        return;
+    event.now_ms = clock_mono_ms();
+    step(thread, &event);
+}
+
 static void drain_events(struct task_thread *thread)
 {
     while (thread->event_count > 0) {
+        serve_stop(thread);
         struct task_event_slot slot = thread->events[thread->event_next];
 
         if (slot.event.code != NULL)
@@ -117,8 +130,6 @@ static bool same_set(const struct uint_list *a, const struct uint_list *b)
            (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0);
 }
 
-/* Takes job and task. What can not change in a running task closes it; the control thread starts it
- * anew. */
 /* What is fixed when a task, or its producer, is made. */
 static bool needs_restart(const struct task_thread *thread, const struct document_job *job,
                           const struct document_task *task)
@@ -162,19 +173,17 @@ static void serve_inbox(struct task_thread *thread)
 {
     struct document_job job;
     struct document_task task;
-    bool stop, desired;
+    bool desired;
 
     pthread_mutex_lock(&thread->lock);
-    stop = thread->inbox.stop;
     desired = thread->inbox.desired;
     job = thread->inbox.job;
     task = thread->inbox.task;
-    thread->inbox.stop = thread->inbox.desired = false;
+    thread->inbox.desired = false;
     pthread_mutex_unlock(&thread->lock);
     if (desired)
         take_desired(thread, &job, &task);
-    if (stop)
-        (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
+    serve_stop(thread);
     drain_events(thread);
 }
 
@@ -215,164 +224,6 @@ bool task_thread_ended(const struct task_thread *thread)
     return atomic_load(&thread->ended);
 }
 
-/* ---- report */
-
-static void add_problem(struct task_report *report, const char *code, const char *detail,
-                        int64_t since_at)
-{
-    size_t count = report->problems.count;
-
-    report->problems.items =
-        mem_realloc(report->problems.items, count + 1, sizeof(*report->problems.items));
-    report->problems.items[count] = (struct task_problem){
-        .code = mem_strdup(code), .detail = mem_strdup(detail), .since_at = since_at};
-    report->problems.count = count + 1;
-}
-
-/* When something that is (still) there began: `before` if it was there already. */
-static int64_t since(bool there, int64_t before)
-{
-    if (!there)
-        return 0;
-    return before != 0 ? before : clock_wall_ms();
-}
-
-static void report_stuck(struct task_thread *thread, struct task_report *report)
-{
-    const struct task_partition *partition = NULL;
-    char text[128];
-
-    for (size_t i = 0; i < thread->core.partition_count && partition == NULL; i++) {
-        if (thread->stuck[i] && thread->core.partitions[i].owned)
-            partition = &thread->core.partitions[i];
-    }
-    thread->stuck_since_at = since(partition != NULL, thread->stuck_since_at);
-    if (partition == NULL)
-        return;
-    (void)snprintf(text, sizeof(text),
-                   "input %u partition %u: offsets %lld to %lld are behind an open transaction",
-                   partition->topic, partition->partition, (long long)partition->range.stable_end,
-                   (long long)partition->range.end);
-    add_problem(report, "blocked_by_open_transaction", text, thread->stuck_since_at);
-}
-
-static void report_problems(struct task_thread *thread, struct task_report *report)
-{
-    if (strcmp(thread->problem_code, thread->core.code) != 0) {
-        (void)snprintf(thread->problem_code, sizeof(thread->problem_code), "%s", thread->core.code);
-        thread->problem_wall_at = clock_wall_ms();
-    }
-    if (thread->core.code[0] != '\0')
-        add_problem(report, thread->core.code, thread->core.detail, thread->problem_wall_at);
-    report_stuck(thread, report);
-    thread->brokers_since_at = since(thread->brokers_down, thread->brokers_since_at);
-    if (thread->brokers_down && thread->core.code[0] == '\0')
-        add_problem(report, "kafka_unreachable", "no broker can be reached",
-                    thread->brokers_since_at);
-}
-
-static void report_progress(const struct task_thread *thread, struct task_report *report)
-{
-    size_t count = thread->core.partition_count;
-
-    report->progress.items = mem_calloc(count, sizeof(*report->progress.items));
-    report->progress.count = count;
-    for (size_t i = 0; i < count; i++) {
-        const struct task_partition *from = &thread->core.partitions[i];
-
-        report->progress.items[i] = (struct partition_progress){
-            .topic = from->topic,
-            .partition = from->partition,
-            .t0 = from->t0,
-            .t1 = from->t1,
-            .t2 = from->position,
-            .log_start = from->range.log_start,
-            /* A position is proof of an end at least there, whatever an older answer said. */
-            .stable_end =
-                from->range.stable_end != API_UNKNOWN && from->range.stable_end < from->position
-                    ? from->position
-                    : from->range.stable_end,
-            .end = from->range.end != API_UNKNOWN && from->range.end < from->position
-                       ? from->position
-                       : from->range.end,
-        };
-    }
-}
-
-static void copy_consuming(const struct task_thread *thread, struct task_report *report)
-{
-    if (!task_may_output(&thread->core))
-        return;
-    report->consuming.count = thread->desired.owned.count;
-    report->consuming.items =
-        mem_memdup(thread->desired.owned.items,
-                   thread->desired.owned.count * sizeof(*thread->desired.owned.items));
-}
-
-static void update_rate(struct task_thread *thread, int64_t now_ms)
-{
-    struct task_rate *rate = &thread->rate;
-    int64_t spent_ms = now_ms - rate->since_ms;
-
-    if (spent_ms < RATE_WINDOW_MS)
-        return;
-    rate->records_per_s =
-        (double)(thread->counters.records - rate->records) * 1000 / (double)spent_ms;
-    rate->replayed_per_s =
-        (double)(thread->counters.replayed - rate->replayed) * 1000 / (double)spent_ms;
-    rate->records = thread->counters.records;
-    rate->replayed = thread->counters.replayed;
-    rate->since_ms = now_ms;
-}
-
-static void fill_report(struct task_thread *thread, struct task_report *report)
-{
-    *report = (struct task_report){
-        .job = mem_strdup(thread->job.name),
-        .job_incarnation = mem_strdup(thread->job.incarnation),
-        .processor = thread->desired.processor,
-        .role = thread->desired.role,
-        .state = task_state(&thread->core),
-        .epoch = task_epoch(&thread->core),
-        .handoff = thread->desired.handoff,
-        .records = thread->counters.records,
-        .outputs = thread->counters.outputs,
-        .replayed = thread->counters.replayed,
-        .skipped_null_key = thread->counters.skipped_null_key,
-        .skipped_error = thread->counters.skipped_error,
-        .dead_lettered = thread->counters.dead_lettered,
-        .commits = thread->counters.commits,
-        .aborts = thread->counters.aborts,
-        .records_per_s = thread->rate.records_per_s,
-        .replayed_per_s = thread->rate.replayed_per_s,
-    };
-    copy_consuming(thread, report);
-    report_progress(thread, report);
-    report_problems(thread, report);
-    if (thread->store != NULL)
-        store_size(thread->store, &report->state_rows, &report->state_bytes);
-}
-
-static void publish_report(struct task_thread *thread, int64_t now_ms)
-{
-    struct task_report fresh, old;
-    bool tell;
-
-    if (now_ms < thread->report_due_ms)
-        return;
-    tell = thread->report_due_ms == 0;
-    thread->report_due_ms = now_ms + REPORT_INTERVAL_MS;
-    update_rate(thread, now_ms);
-    fill_report(thread, &fresh);
-    pthread_mutex_lock(&thread->lock);
-    old = thread->report;
-    thread->report = fresh;
-    pthread_mutex_unlock(&thread->lock);
-    schema_free(&schema_task_report, &old);
-    if (tell)
-        thread->context->changed(thread->context->arg);
-}
-
 void task_thread_report(struct task_thread *thread, struct task_report *ret_report)
 {
     pthread_mutex_lock(&thread->lock);
@@ -385,21 +236,16 @@ void task_thread_report(struct task_thread *thread, struct task_report *ret_repo
 static void serve_clients(struct task_thread *thread, int64_t now_ms)
 {
     struct err err;
-    enum err_code code;
 
     if (thread->consumer != NULL)
         thread->brokers_down = consumer_poll(thread->consumer);
-    if (thread->producer != NULL && task_may_output(&thread->core)) {
-        code = producer_poll(thread->producer, &err);
-        if (code != ERR_NONE)
-            (void)task_thread_event(
-                thread, code == ERR_FENCED ? TASK_EVENT_COMMIT_FENCED : TASK_EVENT_OUTPUT_FAILED,
-                NULL, err.text);
-    }
-    if (thread->consumer != NULL && thread->core.assigned && now_ms >= thread->ranges_due_ms) {
-        task_act_ranges(thread, RANGES_TIMEOUT_MS);
-        thread->ranges_due_ms = now_ms + RANGES_INTERVAL_MS;
-    }
+    if (thread->consumer != NULL && consumer_strayed(thread->consumer))
+        (void)task_thread_event(thread, TASK_EVENT_POSITION_LOST, "kafka_unreachable",
+                                "the Kafka client delivered a record past its partition's queue");
+    if (thread->producer != NULL && task_may_output(&thread->core) &&
+        producer_poll(thread->producer, &err) != ERR_NONE)
+        task_act_producer_error(thread, TASK_EVENT_OUTPUT_FAILED, &err);
+    task_act_serve_ranges(thread, now_ms);
     drain_events(thread);
 }
 
@@ -426,7 +272,7 @@ static void turn(struct task_thread *thread)
     now_ms = tick.now_ms = clock_mono_ms();
     step(thread, &tick);
     drain_events(thread);
-    publish_report(thread, now_ms);
+    task_report_publish(thread, now_ms);
     if (!worked && !is_done(thread))
         task_thread_wait(thread, thread->wake_ms);
 }
@@ -445,7 +291,7 @@ static void *run(void *arg)
     while (!is_done(thread))
         turn(thread);
     thread->report_due_ms = 0;
-    publish_report(thread, clock_mono_ms());
+    task_report_publish(thread, clock_mono_ms());
     atomic_store(&thread->ended, true);
     thread->context->changed(thread->context->arg);
     return NULL;
@@ -477,7 +323,7 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
     const struct document_job *job = &thread->job;
     const struct uint_list *read = &thread->desired.read;
     size_t count = job->spec.inputs.count * read->count;
-    struct task_partition *partitions = mem_calloc(count, sizeof(*partitions));
+    struct task_partition *partitions;
     struct task_config config = {
         .processor = thread->desired.processor,
         .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
@@ -487,6 +333,9 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
         .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,
     };
 
+    if (count == 0)
+        return err_set(reterr, ERR_PROTOCOL, "the coordinator gave no partitions to read");
+    partitions = mem_calloc(count, sizeof(*partitions));
     for (size_t i = 0; i < count; i++) {
         uint32_t topic = (uint32_t)(i / read->count), partition = read->items[i % read->count];
         int64_t origin = origin_of(job, topic, partition);
@@ -532,6 +381,7 @@ static void make_scratch(struct task_thread *thread)
     thread->ranges = mem_calloc(count, sizeof(*thread->ranges));
     thread->blocked = mem_calloc(count, sizeof(*thread->blocked));
     thread->stuck = mem_calloc(count, sizeof(*thread->stuck));
+    thread->failing = mem_calloc(count, sizeof(*thread->failing));
     thread->committed = mem_calloc(count, sizeof(*thread->committed));
     for (size_t i = 0; i < count; i++) {
         const struct task_partition *partition = &thread->core.partitions[i];
@@ -566,6 +416,7 @@ static void destroy(struct task_thread *thread)
     free(thread->ranges);
     free(thread->blocked);
     free(thread->stuck);
+    free(thread->failing); /* closing has freed the texts */
     free(thread->committed);
     free(thread->headers);
     free(thread);
@@ -595,7 +446,7 @@ enum err_code task_thread_start(const struct task_thread_context *context,
     if (code != ERR_NONE)
         goto fail;
     make_scratch(thread);
-    fill_report(thread, &thread->report);
+    task_report_fill(thread, &thread->report);
     error = pthread_create(&thread->thread, NULL, run, thread);
     if (error != 0) {
         code = err_set(reterr, ERR_IO, "starting a task's thread: %s", strerror(error));

@@ -16,6 +16,7 @@
 #include "api/types.h"
 #include "common/err.h"
 
+struct observer;
 struct task_thread;
 
 struct task_thread_context { /* the same for all tasks; outlives them */
@@ -23,7 +24,7 @@ struct task_thread_context { /* the same for all tasks; outlives them */
     const struct opts_kafka *kafka;
     const char *cluster; /* UUID, from the coordinator's welcome */
     const char *boot_id;
-    struct rd_kafka_s *observer; /* consumer_observer_create; for high watermarks */
+    struct observer *observer; /* says where partitions start and end */
     /* Called by the task's thread when something happened that the coordinator should hear at once
        (became active, fenced, failed, closed, caught up). Must not block. */
     void (*changed)(void *arg);

@@ -168,11 +168,11 @@ MISSING = [
     ("coordinator", "dead", "DESCRIBE_CONFIGS", AS_REFUSAL, "authorization failed"),
     ("coordinator", "group", "READ", AS_REFUSAL, "authorization failed"),
     ("coordinator", "transactional_id", "WRITE", AS_REFUSAL, "authorization failed"),
-    ("agent", "input", "READ", "kafka_unreachable", "Unknown partition"),
+    ("agent", "input", "READ", "topic_missing", "authorization failed"),
     ("agent", "output", "WRITE", "output_failed", "authorization failed"),
     ("agent", "dead", "WRITE", "output_failed", "authorization failed"),
     ("agent", "group", "READ", "kafka_unreachable", "reading committed offsets: Local: Timed out"),
-    ("agent", "transactional_id", "WRITE", "transaction_failed", "authorization failed"),
+    ("agent", "transactional_id", "WRITE", "output_failed", "authorization failed"),
 ]
 
 
