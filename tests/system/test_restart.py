@@ -349,8 +349,12 @@ def outputs_of_committed(job):
 
 
 def test_restart_a_transaction_that_times_out_leads_through_a_new_activation(own_broker, world, loads):
-    """The broker stops answering in the midst of transactions: their end is unknown, the producer is given up."""
-    kafka = own_broker()
+    """The broker stops answering in the midst of transactions: their end is unknown, the producer is given up.
+
+    The one-node cluster must not take its own broker for dead meanwhile: Kafka 4.4 leaves out the abort markers of partitions
+    that have no leader at that moment, and what was aborted becomes visible with the producer's next commit (docs/design.md D9).
+    """
+    kafka = own_broker(properties={"broker.session.timeout.ms": "120000"})
     job = world(partitions=2, kafka=kafka)
     load = loads(kafka.bootstrap, job.input, keys=500, seed=31, rate=1_000)
     wait_until(lambda: outputs_so_far(job) > 500, LIMIT_S, "outputs come")
