@@ -1,7 +1,7 @@
 /*
- * One task's insides, shared by task_thread.c (life, inbox, report), task_act.c (carries actions
- * out) and task_read.c (the hot path). Everything is the task thread's own but what stands under
- * `lock`, and `ended`.
+ * One task's insides, shared by task_thread.c (life, inbox), task_act.c (carries actions out),
+ * task_read.c (the hot path) and task_report.c. Everything is the task thread's own but what stands
+ * under `lock`, and `ended`.
  */
 #ifndef BATON_AGENT_TASK_PRIVATE_H
 #define BATON_AGENT_TASK_PRIVATE_H
@@ -46,7 +46,10 @@ struct task_thread {
         bool stop, desired;
         struct document_job job;
         struct document_task task;
-    } inbox; /* the latest wins: what is desired is a state, not a message */
+        struct input_offset *followed; /* heap; NULL: none */
+        size_t followed_count;
+    } inbox; /* the latest wins: what is desired is a state, not a message; so is what is followed
+              */
     struct task_report report;
 
     /* the task thread's own */
@@ -60,6 +63,7 @@ struct task_thread {
     struct logic *logic;
     struct store_position *lineage; /* per partition: next_offset is filled in at a checkpoint */
     int64_t *offsets;               /* scratch of events, per partition */
+    int64_t *followed;
     struct task_range *ranges;
     int64_t
         *blocked; /* per partition: stable end that an open transaction pinned at the last look */
@@ -101,6 +105,12 @@ void task_act(struct task_thread *thread, enum task_action action);
 void task_act_ranges(struct task_thread *thread, int timeout_ms); /* RANGES, also in between */
 void task_act_serve_store(struct task_thread *thread,
                           int64_t now_ms); /* how is the checkpoint getting on? */
+
+/* ---- task_report.c */
+
+void task_report_fill(struct task_thread *thread, struct task_report *report);
+/* When it is due; report_due_ms 0: at once, and the coordinator is to hear it at once. */
+void task_report_publish(struct task_thread *thread, int64_t now_ms);
 
 /* ---- task_read.c */
 

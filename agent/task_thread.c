@@ -13,14 +13,13 @@
 #include "api/schema.h"
 #include "common/clock.h"
 #include "common/hash/linhash.h"
+#include "common/hook.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
 #define WAIT_MS_MAX        100  /* callbacks of the clients are served at least this often */
 #define RANGES_INTERVAL_MS 2000 /* log start and ends, for lag and for problems of the topic */
 #define RANGES_TIMEOUT_MS  1000
-#define REPORT_INTERVAL_MS 100
-#define RATE_WINDOW_MS     2000
 
 void task_thread_wake(void *arg)
 {
@@ -79,6 +78,7 @@ static void log_phase(struct task_thread *thread)
               LOG_INT("epoch", thread->core.epoch_working),
               LOG_STR("phase", task_phase_name(phase)), LOG_STR("problem", thread->core.code),
               LOG_STR("detail", thread->core.detail), LOG_END);
+    HOOK(task_phase_name(phase));
 }
 
 /* Gives one event to the core and carries out what it asks for; answers are queued as events. */
@@ -117,20 +117,30 @@ static bool same_set(const struct uint_list *a, const struct uint_list *b)
            (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0);
 }
 
-/* Takes job and task. What can not change in a running task closes it; the control thread starts it
- * anew. */
-/* What is fixed when a task, or its producer, is made. */
+/* What is fixed when a task, or its producer, is made. A learner becomes active in place, no task
+ * ever becomes a learner again: it commits and closes, and another one begins with its state. */
 static bool needs_restart(const struct task_thread *thread, const struct document_job *job,
                           const struct document_task *task)
 {
     const struct job_spec *now = &thread->job.spec, *then = &job->spec;
 
     return !same_set(&task->owned, &thread->desired.owned) ||
-           !same_set(&task->read, &thread->desired.read) || task->role != thread->desired.role ||
+           !same_set(&task->read, &thread->desired.read) ||
+           (thread->desired.role == TASK_ROLE_ACTIVE && task->role != TASK_ROLE_ACTIVE) ||
            now->provenance != then->provenance || now->history != then->history ||
            (now->dead_letter_topic == NULL) != (then->dead_letter_topic == NULL) ||
            (now->dead_letter_topic != NULL &&
             strcmp(now->dead_letter_topic, then->dead_letter_topic) != 0);
+}
+
+static struct task_desired desired_of(const struct document_task *task)
+{
+    bool learner = task->role != TASK_ROLE_ACTIVE;
+
+    return (struct task_desired){.epoch = learner ? 0 : task->epoch,
+                                 .handoff = task->handoff,
+                                 .learner = learner,
+                                 .release = !learner && task->release};
 }
 
 /* Takes job and task. What can not change in a running task closes it, and the control thread
@@ -145,9 +155,10 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
         (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
     } else {
         event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
-        event->epoch = task->epoch;
+        event->desired = desired_of(task);
         event->restart = respec;
         thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
+        thread->core.config.acceptable_lag = job->spec.acceptable_lag;
         schema_free(&schema_document_job, &thread->job);
         schema_free(&schema_document_task, &thread->desired);
         thread->job = *job;
@@ -158,10 +169,29 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     schema_free(&schema_document_task, task);
 }
 
+/* Whole as it came: what it does not name stays unknown, never what was told before. */
+static void take_followed(struct task_thread *thread, const struct input_offset *committed,
+                          size_t count)
+{
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+
+        thread->followed[i] = API_UNKNOWN;
+        for (size_t k = 0; k < count; k++) {
+            if (committed[k].topic == partition->topic &&
+                committed[k].partition == partition->partition)
+                thread->followed[i] = committed[k].offset;
+        }
+    }
+    task_thread_event(thread, TASK_EVENT_FOLLOW, NULL, NULL)->offsets = thread->followed;
+}
+
 static void serve_inbox(struct task_thread *thread)
 {
     struct document_job job;
     struct document_task task;
+    struct input_offset *followed;
+    size_t followed_count;
     bool stop, desired;
 
     pthread_mutex_lock(&thread->lock);
@@ -169,10 +199,16 @@ static void serve_inbox(struct task_thread *thread)
     desired = thread->inbox.desired;
     job = thread->inbox.job;
     task = thread->inbox.task;
+    followed = thread->inbox.followed;
+    followed_count = thread->inbox.followed_count;
     thread->inbox.stop = thread->inbox.desired = false;
+    thread->inbox.followed = NULL;
     pthread_mutex_unlock(&thread->lock);
     if (desired)
         take_desired(thread, &job, &task);
+    if (followed != NULL)
+        take_followed(thread, followed, followed_count);
+    free(followed);
     if (stop)
         (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
     drain_events(thread);
@@ -202,6 +238,22 @@ void task_thread_desire(struct task_thread *thread, const struct document_job *j
     task_thread_wake(thread);
 }
 
+void task_thread_follow(struct task_thread *thread, const struct input_offset *committed,
+                        size_t count)
+{
+    struct input_offset *copy = mem_calloc(count + 1, sizeof(*copy)), *old;
+
+    for (size_t i = 0; i < count; i++)
+        copy[i] = committed[i];
+    pthread_mutex_lock(&thread->lock);
+    old = thread->inbox.followed;
+    thread->inbox.followed = copy;
+    thread->inbox.followed_count = count;
+    pthread_mutex_unlock(&thread->lock);
+    free(old);
+    task_thread_wake(thread);
+}
+
 void task_thread_stop(struct task_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);
@@ -215,171 +267,6 @@ bool task_thread_ended(const struct task_thread *thread)
     return atomic_load(&thread->ended);
 }
 
-/* ---- report */
-
-static void add_problem(struct task_report *report, const char *code, const char *detail,
-                        int64_t since_at)
-{
-    size_t count = report->problems.count;
-
-    report->problems.items =
-        mem_realloc(report->problems.items, count + 1, sizeof(*report->problems.items));
-    report->problems.items[count] = (struct task_problem){
-        .code = mem_strdup(code), .detail = mem_strdup(detail), .since_at = since_at};
-    report->problems.count = count + 1;
-}
-
-/* When something that is (still) there began: `before` if it was there already. */
-static int64_t since(bool there, int64_t before)
-{
-    if (!there)
-        return 0;
-    return before != 0 ? before : clock_wall_ms();
-}
-
-static void report_stuck(struct task_thread *thread, struct task_report *report)
-{
-    const struct task_partition *partition = NULL;
-    char text[128];
-
-    for (size_t i = 0; i < thread->core.partition_count && partition == NULL; i++) {
-        if (thread->stuck[i] && thread->core.partitions[i].owned)
-            partition = &thread->core.partitions[i];
-    }
-    thread->stuck_since_at = since(partition != NULL, thread->stuck_since_at);
-    if (partition == NULL)
-        return;
-    (void)snprintf(text, sizeof(text),
-                   "input %u partition %u: offsets %lld to %lld are behind an open transaction",
-                   partition->topic, partition->partition, (long long)partition->range.stable_end,
-                   (long long)partition->range.end);
-    add_problem(report, "blocked_by_open_transaction", text, thread->stuck_since_at);
-}
-
-static void report_problems(struct task_thread *thread, struct task_report *report)
-{
-    if (strcmp(thread->problem_code, thread->core.code) != 0) {
-        (void)snprintf(thread->problem_code, sizeof(thread->problem_code), "%s", thread->core.code);
-        thread->problem_wall_at = clock_wall_ms();
-    }
-    if (thread->core.code[0] != '\0')
-        add_problem(report, thread->core.code, thread->core.detail, thread->problem_wall_at);
-    report_stuck(thread, report);
-    thread->brokers_since_at = since(thread->brokers_down, thread->brokers_since_at);
-    if (thread->brokers_down && thread->core.code[0] == '\0')
-        add_problem(report, "kafka_unreachable", "no broker can be reached",
-                    thread->brokers_since_at);
-}
-
-static void report_progress(const struct task_thread *thread, struct task_report *report)
-{
-    size_t count = thread->core.partition_count;
-
-    report->progress.items = mem_calloc(count, sizeof(*report->progress.items));
-    report->progress.count = count;
-    for (size_t i = 0; i < count; i++) {
-        const struct task_partition *from = &thread->core.partitions[i];
-
-        report->progress.items[i] = (struct partition_progress){
-            .topic = from->topic,
-            .partition = from->partition,
-            .t0 = from->t0,
-            .t1 = from->t1,
-            .t2 = from->position,
-            .log_start = from->range.log_start,
-            /* A position is proof of an end at least there, whatever an older answer said. */
-            .stable_end =
-                from->range.stable_end != API_UNKNOWN && from->range.stable_end < from->position
-                    ? from->position
-                    : from->range.stable_end,
-            .end = from->range.end != API_UNKNOWN && from->range.end < from->position
-                       ? from->position
-                       : from->range.end,
-        };
-    }
-}
-
-static void copy_consuming(const struct task_thread *thread, struct task_report *report)
-{
-    if (!task_may_output(&thread->core))
-        return;
-    report->consuming.count = thread->desired.owned.count;
-    report->consuming.items =
-        mem_memdup(thread->desired.owned.items,
-                   thread->desired.owned.count * sizeof(*thread->desired.owned.items));
-}
-
-static void update_rate(struct task_thread *thread, int64_t now_ms)
-{
-    struct task_rate *rate = &thread->rate;
-    int64_t spent_ms = now_ms - rate->since_ms;
-
-    if (spent_ms < RATE_WINDOW_MS)
-        return;
-    rate->records_per_s =
-        (double)(thread->counters.records - rate->records) * 1000 / (double)spent_ms;
-    rate->replayed_per_s =
-        (double)(thread->counters.replayed - rate->replayed) * 1000 / (double)spent_ms;
-    rate->records = thread->counters.records;
-    rate->replayed = thread->counters.replayed;
-    rate->since_ms = now_ms;
-}
-
-static void fill_report(struct task_thread *thread, struct task_report *report)
-{
-    *report = (struct task_report){
-        .job = mem_strdup(thread->job.name),
-        .job_incarnation = mem_strdup(thread->job.incarnation),
-        .processor = thread->desired.processor,
-        .role = thread->desired.role,
-        .state = task_state(&thread->core),
-        .epoch = task_epoch(&thread->core),
-        .handoff = thread->desired.handoff,
-        .records = thread->counters.records,
-        .outputs = thread->counters.outputs,
-        .replayed = thread->counters.replayed,
-        .skipped_null_key = thread->counters.skipped_null_key,
-        .skipped_error = thread->counters.skipped_error,
-        .dead_lettered = thread->counters.dead_lettered,
-        .commits = thread->counters.commits,
-        .aborts = thread->counters.aborts,
-        .records_per_s = thread->rate.records_per_s,
-        .replayed_per_s = thread->rate.replayed_per_s,
-    };
-    copy_consuming(thread, report);
-    report_progress(thread, report);
-    report_problems(thread, report);
-    if (thread->store != NULL)
-        store_size(thread->store, &report->state_rows, &report->state_bytes);
-}
-
-static void publish_report(struct task_thread *thread, int64_t now_ms)
-{
-    struct task_report fresh, old;
-    bool tell;
-
-    if (now_ms < thread->report_due_ms)
-        return;
-    tell = thread->report_due_ms == 0;
-    thread->report_due_ms = now_ms + REPORT_INTERVAL_MS;
-    update_rate(thread, now_ms);
-    fill_report(thread, &fresh);
-    pthread_mutex_lock(&thread->lock);
-    old = thread->report;
-    thread->report = fresh;
-    pthread_mutex_unlock(&thread->lock);
-    schema_free(&schema_task_report, &old);
-    if (tell)
-        thread->context->changed(thread->context->arg);
-}
-
-void task_thread_report(struct task_thread *thread, struct task_report *ret_report)
-{
-    pthread_mutex_lock(&thread->lock);
-    schema_copy(&schema_task_report, ret_report, &thread->report);
-    pthread_mutex_unlock(&thread->lock);
-}
-
 /* ---- the loop */
 
 static void serve_clients(struct task_thread *thread, int64_t now_ms)
@@ -389,9 +276,9 @@ static void serve_clients(struct task_thread *thread, int64_t now_ms)
 
     if (thread->consumer != NULL)
         thread->brokers_down = consumer_poll(thread->consumer);
-    if (thread->producer != NULL && task_may_output(&thread->core)) {
+    if (thread->producer != NULL) {
         code = producer_poll(thread->producer, &err);
-        if (code != ERR_NONE)
+        if (code != ERR_NONE && task_may_output(&thread->core)) /* else its init will tell */
             (void)task_thread_event(
                 thread, code == ERR_FENCED ? TASK_EVENT_COMMIT_FENCED : TASK_EVENT_OUTPUT_FAILED,
                 NULL, err.text);
@@ -426,7 +313,7 @@ static void turn(struct task_thread *thread)
     now_ms = tick.now_ms = clock_mono_ms();
     step(thread, &tick);
     drain_events(thread);
-    publish_report(thread, now_ms);
+    task_report_publish(thread, now_ms);
     if (!worked && !is_done(thread))
         task_thread_wait(thread, thread->wake_ms);
 }
@@ -445,7 +332,7 @@ static void *run(void *arg)
     while (!is_done(thread))
         turn(thread);
     thread->report_due_ms = 0;
-    publish_report(thread, clock_mono_ms());
+    task_report_publish(thread, clock_mono_ms());
     atomic_store(&thread->ended, true);
     thread->context->changed(thread->context->arg);
     return NULL;
@@ -483,9 +370,11 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
         .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
         .stateful = job->spec.stateful,
         .history_retained = job->spec.history == HISTORY_RETAINED,
+        .acceptable_lag = job->spec.acceptable_lag,
         .commit_interval_ms = job->spec.commit_interval_ms,
         .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,
     };
+    struct task_desired desired;
 
     for (size_t i = 0; i < count; i++) {
         uint32_t topic = (uint32_t)(i / read->count), partition = read->items[i % read->count];
@@ -503,7 +392,8 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
                                                 .t0 = origin};
     }
     (void)snprintf(config.incarnation, sizeof(config.incarnation), "%s", job->incarnation);
-    task_init(&thread->core, &config, thread->desired.epoch, partitions, count, clock_mono_ms());
+    desired = desired_of(&thread->desired);
+    task_init(&thread->core, &config, &desired, partitions, count, clock_mono_ms());
     return ERR_NONE;
 }
 
@@ -529,6 +419,7 @@ static void make_scratch(struct task_thread *thread)
 
     thread->lineage = mem_calloc(count, sizeof(*thread->lineage));
     thread->offsets = mem_calloc(count, sizeof(*thread->offsets));
+    thread->followed = mem_calloc(count, sizeof(*thread->followed));
     thread->ranges = mem_calloc(count, sizeof(*thread->ranges));
     thread->blocked = mem_calloc(count, sizeof(*thread->blocked));
     thread->stuck = mem_calloc(count, sizeof(*thread->stuck));
@@ -552,6 +443,7 @@ static void destroy(struct task_thread *thread)
         schema_free(&schema_document_job, &thread->inbox.job);
         schema_free(&schema_document_task, &thread->inbox.task);
     }
+    free(thread->inbox.followed);
     pthread_mutex_destroy(&thread->lock);
     schema_free(&schema_task_report, &thread->report);
     schema_free(&schema_document_job, &thread->job);
@@ -563,6 +455,7 @@ static void destroy(struct task_thread *thread)
     free(thread->transactional_id);
     free(thread->lineage);
     free(thread->offsets);
+    free(thread->followed);
     free(thread->ranges);
     free(thread->blocked);
     free(thread->stuck);
@@ -595,7 +488,7 @@ enum err_code task_thread_start(const struct task_thread_context *context,
     if (code != ERR_NONE)
         goto fail;
     make_scratch(thread);
-    fill_report(thread, &thread->report);
+    task_report_fill(thread, &thread->report);
     error = pthread_create(&thread->thread, NULL, run, thread);
     if (error != 0) {
         code = err_set(reterr, ERR_IO, "starting a task's thread: %s", strerror(error));
@@ -606,15 +499,6 @@ enum err_code task_thread_start(const struct task_thread_context *context,
 fail:
     destroy(thread);
     return code;
-}
-
-void task_thread_follow(struct task_thread *thread, const struct input_offset *committed,
-                        size_t count)
-{
-    /* Learners come with hand-overs; no document of this version has one. */
-    (void)thread;
-    (void)committed;
-    (void)count;
 }
 
 void task_thread_join(struct task_thread *thread)

@@ -447,6 +447,8 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
     case TASK_ACTION_CLOSE:
         close_all(world, task);
         break;
+    case TASK_ACTION_WARM_PRODUCER:
+        break;
     case TASK_ACTION_REPORT:
         task->report_due_ms = 0;
         break;

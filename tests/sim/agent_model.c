@@ -55,7 +55,8 @@ static struct sim_task *task_start(struct world *world, size_t agent, uint32_t p
     task->agent = agent;
     task->processor = processor;
     task->skip_poison = skip_poison;
-    task_init(&task->core, &config, epoch, partitions, count, world->now_ms);
+    task_init(&task->core, &config, &(struct task_desired){.epoch = epoch}, partitions, count,
+              world->now_ms);
     (void)agent_event(task, TASK_EVENT_START, NULL, NULL);
     world_trace(world, "agent %zu: task %u starts under epoch %llu", agent, processor,
                 (unsigned long long)epoch);
@@ -112,7 +113,7 @@ static void act_on_slot(struct world *world, size_t agent, const struct agent_do
     case RECONCILE_START:
         slot_tell(world, slot, document, action);
         slot->used = true;
-        slot->fenced = false;
+        slot->spent = false;
         slot->state = RECONCILE_RUNNING;
         slot->task =
             task_start(world, agent, slot->told.processor, slot->told.epoch, slot->skip_poison);
@@ -139,7 +140,7 @@ static size_t view_slots(struct world *world, size_t agent, struct reconcile_slo
             .task = &slot->told,
             .state = slot->state,
             .retry_ms = slot->retry_ms,
-            .fenced = slot->fenced,
+            .spent = slot->spent,
         };
     }
     return count;
@@ -187,7 +188,8 @@ static void slot_join(struct world *world, size_t agent, struct sim_slot *slot)
     enum task_state state = task_state(&task->core);
 
     world_trace(world, "agent %zu: task %u has ended", agent, task->processor);
-    slot->fenced = state == TASK_STATE_FENCED && task_epoch(&task->core) >= slot->told.epoch;
+    slot->spent = (state == TASK_STATE_FENCED || task->core.released) &&
+                  task_epoch(&task->core) >= slot->told.epoch;
     slot->retry_ms = world->now_ms + (slot->state == RECONCILE_STOPPING ? 0 : RESTART_PAUSE_MS);
     slot->state = RECONCILE_DOWN;
     coordinator_hear(world, agent, task->processor, state, task_epoch(&task->core),
@@ -286,7 +288,7 @@ static void serve_inbox(struct sim_task *task)
     if (task->inbox.desired) {
         struct task_event *event = agent_event(task, TASK_EVENT_DESIRED, NULL, NULL);
 
-        event->epoch = task->inbox.epoch;
+        event->desired.epoch = task->inbox.epoch;
         event->restart = task->inbox.skip_poison != task->skip_poison;
         task->skip_poison = task->inbox.skip_poison;
     }

@@ -109,7 +109,7 @@ struct sim_slot { /* of agent/task_table.c */
     struct document_job job; /* borrowed texts */
     struct document_task told;
     bool skip_poison;
-    bool fenced;
+    bool spent;
     int64_t retry_ms;
     struct sim_task *task;
 };

@@ -10,6 +10,7 @@ const char *agent_event_name(enum task_event_kind kind)
         EVENT(START),
         EVENT(TICK),
         EVENT(DESIRED),
+        EVENT(FOLLOW),
         EVENT(STOP),
         EVENT(STORE_OPENED),
         EVENT(STORE_FAILED),
@@ -43,10 +44,10 @@ const char *agent_event_name(enum task_event_kind kind)
 const char *agent_action_name(enum task_action action)
 {
     static const char *const names[] = {
-        ACTION(OPEN_STORE),      ACTION(QUERY_RANGES), ACTION(VERIFY),    ACTION(OPEN_PRODUCER),
-        ACTION(FETCH_COMMITTED), ACTION(ASSIGN),       ACTION(COMMIT),    ACTION(CHECKPOINT),
-        ACTION(CLOSE_PRODUCER),  ACTION(DROP_STATE),   ACTION(SET_ASIDE), ACTION(UNASSIGN),
-        ACTION(CLOSE),           ACTION(REPORT),
+        ACTION(OPEN_STORE),      ACTION(QUERY_RANGES), ACTION(VERIFY),        ACTION(OPEN_PRODUCER),
+        ACTION(FETCH_COMMITTED), ACTION(ASSIGN),       ACTION(COMMIT),        ACTION(CHECKPOINT),
+        ACTION(CLOSE_PRODUCER),  ACTION(DROP_STATE),   ACTION(SET_ASIDE),     ACTION(UNASSIGN),
+        ACTION(CLOSE),           ACTION(REPORT),       ACTION(WARM_PRODUCER),
     };
 
     return names[action];

@@ -1,0 +1,186 @@
+/* What a task tells of itself: a copy under the thread's lock, made anew now and then and when the
+ * coordinator should hear at once. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/task_private.h"
+#include "api/schema.h"
+#include "common/clock.h"
+#include "common/mem.h"
+
+#define REPORT_INTERVAL_MS 100
+#define RATE_WINDOW_MS     2000
+
+static void add_problem(struct task_report *report, const char *code, const char *detail,
+                        int64_t since_at)
+{
+    size_t count = report->problems.count;
+
+    report->problems.items =
+        mem_realloc(report->problems.items, count + 1, sizeof(*report->problems.items));
+    report->problems.items[count] = (struct task_problem){
+        .code = mem_strdup(code), .detail = mem_strdup(detail), .since_at = since_at};
+    report->problems.count = count + 1;
+}
+
+/* When something that is (still) there began: `before` if it was there already. */
+static int64_t since(bool there, int64_t before)
+{
+    if (!there)
+        return 0;
+    return before != 0 ? before : clock_wall_ms();
+}
+
+static void report_stuck(struct task_thread *thread, struct task_report *report)
+{
+    const struct task_partition *partition = NULL;
+    char text[128];
+
+    for (size_t i = 0; i < thread->core.partition_count && partition == NULL; i++) {
+        if (thread->stuck[i] && thread->core.partitions[i].owned)
+            partition = &thread->core.partitions[i];
+    }
+    thread->stuck_since_at = since(partition != NULL, thread->stuck_since_at);
+    if (partition == NULL)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "input %u partition %u: offsets %lld to %lld are behind an open transaction",
+                   partition->topic, partition->partition, (long long)partition->range.stable_end,
+                   (long long)partition->range.end);
+    add_problem(report, "blocked_by_open_transaction", text, thread->stuck_since_at);
+}
+
+static void report_problems(struct task_thread *thread, struct task_report *report)
+{
+    if (strcmp(thread->problem_code, thread->core.code) != 0) {
+        (void)snprintf(thread->problem_code, sizeof(thread->problem_code), "%s", thread->core.code);
+        thread->problem_wall_at = clock_wall_ms();
+    }
+    if (thread->core.code[0] != '\0')
+        add_problem(report, thread->core.code, thread->core.detail, thread->problem_wall_at);
+    report_stuck(thread, report);
+    thread->brokers_since_at = since(thread->brokers_down, thread->brokers_since_at);
+    if (thread->brokers_down && thread->core.code[0] == '\0')
+        add_problem(report, "kafka_unreachable", "no broker can be reached",
+                    thread->brokers_since_at);
+}
+
+static void report_progress(const struct task_thread *thread, struct task_report *report)
+{
+    size_t count = thread->core.partition_count;
+
+    report->progress.items = mem_calloc(count, sizeof(*report->progress.items));
+    report->progress.count = count;
+    for (size_t i = 0; i < count; i++) {
+        const struct task_partition *from = &thread->core.partitions[i];
+
+        report->progress.items[i] = (struct partition_progress){
+            .topic = from->topic,
+            .partition = from->partition,
+            .t0 = from->t0,
+            .t1 = from->t1,
+            .t2 = from->position,
+            .log_start = from->range.log_start,
+            /* A position is proof of an end at least there, whatever an older answer said. */
+            .stable_end =
+                from->range.stable_end != API_UNKNOWN && from->range.stable_end < from->position
+                    ? from->position
+                    : from->range.stable_end,
+            .end = from->range.end != API_UNKNOWN && from->range.end < from->position
+                       ? from->position
+                       : from->range.end,
+        };
+    }
+}
+
+static void copy_consuming(const struct task_thread *thread, struct task_report *report)
+{
+    if (!task_may_output(&thread->core))
+        return;
+    report->consuming.count = thread->desired.owned.count;
+    report->consuming.items =
+        mem_memdup(thread->desired.owned.items,
+                   thread->desired.owned.count * sizeof(*thread->desired.owned.items));
+}
+
+static void update_rate(struct task_thread *thread, int64_t now_ms)
+{
+    struct task_rate *rate = &thread->rate;
+    int64_t spent_ms = now_ms - rate->since_ms;
+
+    if (spent_ms < RATE_WINDOW_MS)
+        return;
+    rate->records_per_s =
+        (double)(thread->counters.records - rate->records) * 1000 / (double)spent_ms;
+    rate->replayed_per_s =
+        (double)(thread->counters.replayed - rate->replayed) * 1000 / (double)spent_ms;
+    rate->records = thread->counters.records;
+    rate->replayed = thread->counters.replayed;
+    rate->since_ms = now_ms;
+}
+
+/* What the task is, not what it was told to become a moment ago. */
+static enum task_role role_of(const struct task_thread *thread)
+{
+    if (!thread->core.desired.learner)
+        return TASK_ROLE_ACTIVE;
+    return thread->desired.role == TASK_ROLE_STANDBY ? TASK_ROLE_STANDBY : TASK_ROLE_LEARNER;
+}
+
+void task_report_fill(struct task_thread *thread, struct task_report *report)
+{
+    *report = (struct task_report){
+        .job = mem_strdup(thread->job.name),
+        .job_incarnation = mem_strdup(thread->job.incarnation),
+        .processor = thread->desired.processor,
+        .role = role_of(thread),
+        .state = task_state(&thread->core),
+        .epoch = task_epoch(&thread->core),
+        .handoff = thread->core.desired.handoff,
+        .released = thread->core.released,
+        .caught_up_lag = task_caught_up_lag(&thread->core),
+        .records = thread->counters.records,
+        .outputs = thread->counters.outputs,
+        .replayed = thread->counters.replayed,
+        .skipped_null_key = thread->counters.skipped_null_key,
+        .skipped_error = thread->counters.skipped_error,
+        .dead_lettered = thread->counters.dead_lettered,
+        .commits = thread->counters.commits,
+        .aborts = thread->counters.aborts,
+        .records_per_s = thread->rate.records_per_s,
+        .replayed_per_s = thread->rate.replayed_per_s,
+    };
+    copy_consuming(thread, report);
+    report_progress(thread, report);
+    report_problems(thread, report);
+    if (thread->store != NULL)
+        store_size(thread->store, &report->state_rows, &report->state_bytes);
+}
+
+void task_report_publish(struct task_thread *thread, int64_t now_ms)
+{
+    struct task_report fresh, old;
+    bool tell;
+
+    if (now_ms < thread->report_due_ms)
+        return;
+    tell = thread->report_due_ms == 0;
+    thread->report_due_ms = now_ms + REPORT_INTERVAL_MS;
+    update_rate(thread, now_ms);
+    task_report_fill(thread, &fresh);
+    pthread_mutex_lock(&thread->lock);
+    old = thread->report;
+    thread->report = fresh;
+    pthread_mutex_unlock(&thread->lock);
+    schema_free(&schema_task_report, &old);
+    if (tell)
+        thread->context->changed(thread->context->arg);
+}
+
+void task_thread_report(struct task_thread *thread, struct task_report *ret_report)
+{
+    pthread_mutex_lock(&thread->lock);
+    schema_copy(&schema_task_report, ret_report, &thread->report);
+    pthread_mutex_unlock(&thread->lock);
+}
