@@ -306,7 +306,7 @@ static void assign(struct task_thread *thread)
     for (size_t i = 0; i < thread->core.partition_count; i++)
         thread->offsets[i] = thread->core.partitions[i].position;
     if (consumer_assign(thread->consumer, thread->offsets, &err) != ERR_NONE)
-        (void)task_thread_event(thread, TASK_EVENT_OUTPUT_FAILED, "kafka_unreachable", err.text);
+        (void)task_thread_event(thread, TASK_EVENT_ASSIGN_FAILED, "kafka_unreachable", err.text);
 }
 
 /* ---- commits */

@@ -325,9 +325,10 @@ static bool is_heard(const struct task *task, const struct task_event *event)
     case TASK_EVENT_CHECKPOINT_FAILED:
         return task->checkpoint_running && is_in(task, TASK_PHASE_OPEN, TASK_PHASE_CHECKPOINT);
     case TASK_EVENT_COMMIT_FENCED:
-        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE);
     case TASK_EVENT_OUTPUT_FAILED:
-        return learning || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE);
+        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE);
+    case TASK_EVENT_ASSIGN_FAILED:
+        return is_in(task, TASK_PHASE_LEARN, TASK_PHASE_RELEASE);
     case TASK_EVENT_STORE_CORRUPT:
     case TASK_EVENT_STORE_FAILED:
         return learning || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_CHECKPOINT);
@@ -431,6 +432,12 @@ static void handle_working(struct task *task, const struct task_event *event,
         break;
     case TASK_EVENT_FULL:
         task->full = true;
+        break;
+    case TASK_EVENT_ASSIGN_FAILED:
+        task->assigned = false;
+        /* On the way through an activation already: its replay assigns anew. */
+        if (!is_in(task, TASK_PHASE_PRODUCER, TASK_PHASE_COMMITTED))
+            handle_broken(task, event, actions);
         break;
     default:
         assert(event->kind == TASK_EVENT_COMMIT_FAILED || event->kind == TASK_EVENT_OUTPUT_FAILED);

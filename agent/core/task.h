@@ -136,8 +136,9 @@ enum task_event_kind {
     TASK_EVENT_COMMIT_DONE,
     TASK_EVENT_COMMIT_FENCED, /* an answer; or at any time: the producer says so */
     TASK_EVENT_COMMIT_FAILED, /* FAILED: refused, or no one knows how it ended */
-    TASK_EVENT_OUTPUT_FAILED, /* at any time: an output was refused for good, the producer broke, or
-                                 what ASSIGN asked for was refused */
+    TASK_EVENT_OUTPUT_FAILED, /* at any time: an output was refused for good, or the producer broke
+                               */
+    TASK_EVENT_ASSIGN_FAILED, /* right after ASSIGN: it was refused, nothing will be read */
     TASK_EVENT_CHECKPOINTED,
     TASK_EVENT_CHECKPOINT_FAILED, /* the store tries again by itself; fatal: it does not */
     TASK_EVENT_STATE_DROPPED,     /* offsets as in STORE_OPENED */

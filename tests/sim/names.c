@@ -29,6 +29,7 @@ const char *agent_event_name(enum task_event_kind kind)
         EVENT(COMMIT_FENCED),
         EVENT(COMMIT_FAILED),
         EVENT(OUTPUT_FAILED),
+        EVENT(ASSIGN_FAILED),
         EVENT(CHECKPOINTED),
         EVENT(CHECKPOINT_FAILED),
         EVENT(STATE_DROPPED),

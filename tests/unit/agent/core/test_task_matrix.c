@@ -116,6 +116,7 @@ static bool is_observation(enum task_event_kind kind)
     case TASK_EVENT_RANGES:
     case TASK_EVENT_COMMIT_FENCED:
     case TASK_EVENT_OUTPUT_FAILED:
+    case TASK_EVENT_ASSIGN_FAILED:
     case TASK_EVENT_CHECKPOINTED:
     case TASK_EVENT_CHECKPOINT_FAILED:
     case TASK_EVENT_POSITION_LOST:
