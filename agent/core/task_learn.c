@@ -45,14 +45,14 @@ static void check_pace(struct task *task, int64_t now_ms)
     int64_t lag = task_caught_up_lag(task);
     char text[TASK_DETAIL_BYTES];
 
-    if (task->caught_up || lag == API_UNKNOWN) {
+    if (task->caught_up || lag == API_UNKNOWN || task->pace_lag == API_UNKNOWN) {
         task_clear_problem_of(task, "learning_too_slow");
         set_pace(task, now_ms);
         return;
     }
     if (now_ms - task->pace_ms < TASK_PACE_MS)
         return;
-    if (task->pace_lag == API_UNKNOWN || lag < task->pace_lag) {
+    if (lag < task->pace_lag) {
         task_clear_problem_of(task, "learning_too_slow");
     } else if (task->code[0] == '\0' || strcmp(task->code, "learning_too_slow") == 0) {
         (void)snprintf(text, sizeof(text),
