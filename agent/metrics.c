@@ -115,9 +115,10 @@ static int64_t gap(const struct task_report *task, bool to_end)
     return task->progress.count == 0 ? -1 : sum;
 }
 
+/* Of the owner alone: what a learner knows of it is the same lag, seen later. */
 static int64_t lag_of(const struct task_report *task)
 {
-    return gap(task, true);
+    return task->role == TASK_ROLE_ACTIVE ? gap(task, true) : -1;
 }
 
 static int64_t caught_up_lag_of(const struct task_report *task)
@@ -158,7 +159,8 @@ static const struct task_family {
 } task_families[] = {
     {"baton_task_epoch", PROM_TYPE_GAUGE, "Epoch that the task works under.", epoch_of},
     {"baton_task_lag_records", PROM_TYPE_GAUGE,
-     "Records between committed (T1) and the last stable offset; absent while not known.", lag_of},
+     "Owners: records between committed (T1) and the last stable offset; absent while not known.",
+     lag_of},
     {"baton_task_replay_records", PROM_TYPE_GAUGE,
      "Records between the state (T2) and committed (T1); absent while not known.", replay_of},
     {"baton_task_caught_up_lag_records", PROM_TYPE_GAUGE,
