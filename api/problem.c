@@ -164,9 +164,10 @@ static const struct problem_entry entries[] = {
            "kafka-transactions.sh find-hanging; the broker aborts it after the producer's "
            "transaction timeout, or abort it there."),
     OF_JOB("learning_too_slow", 0, WARNING, "A learner does not come closer to its owner",
-           "Records come in as fast as they are learned, or it does not get them. Look at the learner's "
-           "rate (replayed_per_s), its host's disk and network, and what else runs there. The owner goes "
-           "on; the hand-over waits. Try a host that is less loaded, or a time with less input."),
+           "Records come in as fast as they are learned, or it does not get them. Look at the "
+           "learner's rate (replayed_per_s), its host's disk and network, and what else runs there. "
+           "The owner goes on; the hand-over waits. Try a host that is less loaded, or a time with "
+           "less input."),
     OF_JOB("partitioner_opaque", 409, WARNING, "Keys are placed by a rule that is not known",
            "Processing is not affected, but a key can not be looked up and partitions can not be "
            "expanded. Let all producers use murmur2 (Java's default) or all crc32 (librdkafka's)."),
