@@ -465,7 +465,8 @@ static void settle(struct task *task, struct task_actions *actions, int64_t now_
 
     if (task->waiting || is_in(task, TASK_PHASE_RELEASE, TASK_PHASE_CLOSED))
         return;
-    if (task->stopping) {
+    if (task->stopping || (phase == TASK_PHASE_ACTIVE && task->desired.release &&
+                           task->desired.epoch == task->epoch_working)) {
         task_release(task, actions, now_ms);
     } else if ((phase == TASK_PHASE_FENCED && task->desired.epoch > task->epoch_working) ||
                (phase == TASK_PHASE_FAILED && task->desired.epoch > task->epoch_tried)) {
@@ -478,8 +479,6 @@ static void settle(struct task *task, struct task_actions *actions, int64_t now_
                task->desired.epoch > task->epoch_working) {
         /* In STAMP the first commit comes first: it is due, and what it carries is not repeated. */
         task_reinit(task, actions, now_ms);
-    } else if (phase == TASK_PHASE_ACTIVE && task->desired.release) {
-        task_release(task, actions, now_ms);
     }
 }
 

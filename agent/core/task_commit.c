@@ -88,7 +88,7 @@ static void take_commit(struct task *task, int64_t now_ms)
 /* A higher epoch before the release was done: S1 stays here. */
 static bool is_given_back(const struct task *task)
 {
-    return !task->stopping && task->desired.epoch > task->epoch_working;
+    return task->desired.epoch > task->epoch_working;
 }
 
 void task_commit_done(struct task *task, struct task_actions *actions, int64_t now_ms)
@@ -96,13 +96,11 @@ void task_commit_done(struct task *task, struct task_actions *actions, int64_t n
     take_commit(task, now_ms);
     if (task->phase.state == TASK_PHASE_STAMP)
         begin_work(task, actions, now_ms);
-    if (task->phase.state == TASK_PHASE_RELEASE && is_given_back(task))
-        task_reinit(task, actions, now_ms);
-    else if (task->phase.state == TASK_PHASE_RELEASE || task->stopping)
+    if (task->stopping || (task->phase.state == TASK_PHASE_RELEASE && !is_given_back(task)))
         task_release(task, actions, now_ms);
     else if (task->halting)
         task_fail(task, actions, task->restart ? now_ms : TASK_NEVER, now_ms);
-    else if (task->phase.state == TASK_PHASE_REINIT)
+    else if (task->phase.state == TASK_PHASE_REINIT || task->phase.state == TASK_PHASE_RELEASE)
         task_reinit(task, actions, now_ms);
     else
         task_checkpoint_if_due(task, actions, now_ms);
@@ -236,6 +234,7 @@ void task_reinit(struct task *task, struct task_actions *actions, int64_t now_ms
         }
     }
     task_hold(task);
+    task->halting = false; /* a record that was refused is met again */
     task->commit_due_ms = TASK_NEVER;
     task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
     task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);

@@ -286,9 +286,6 @@ static void count_core(struct world *world, struct sim_task *task, int before)
         break;
     case TASK_PHASE_OPEN:
     case TASK_PHASE_FAILED:
-        of[TALLY_STATE_AHEAD] +=
-            before == TASK_PHASE_COMMITTED && strcmp(task->core.code, "state_ahead") == 0;
-        break;
     case TASK_PHASE_REPLAY:
     case TASK_PHASE_STAMP:
         of[TALLY_STATE_AHEAD] +=

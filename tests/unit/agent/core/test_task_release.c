@@ -246,3 +246,18 @@ Test(task_release, at_least_once_makes_sure_of_the_offsets)
     (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
     expect_released();
 }
+
+Test(task_release, a_refused_record_halts_it_when_it_is_given_back)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_read(rig, 1, 55);
+    (void)rig_give_event(
+        rig, (struct task_event){.kind = TASK_EVENT_RECORD_REFUSED, .index = 1, .offset = 55});
+    (void)rig_want(rig, release);
+    (void)rig_want(rig, give_back);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMIT_DONE), "X!");
+    (void)rig_give(rig, TASK_EVENT_CLOSED); /* and the higher epoch is tried at once */
+    cr_assert_str_eq(rig->letters, "O");
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    cr_assert(task_may_read(&rig->task));
+}
