@@ -245,8 +245,7 @@ struct task_report {
     enum task_state state;
     uint64_t epoch;
     uint64_t handoff;
-    bool released; /* the last commit under `epoch` succeeded and nothing is consumed any more;
-                      false while the end of that commit is not known */
+    bool released; /* the last commit under `epoch` succeeded and nothing is consumed any more */
     int64_t caught_up_lag;      /* learner: most records of a partition of S1 between T2 and the T1
                                    that it follows; API_UNKNOWN otherwise and while not known */
     struct uint_list consuming; /* partitions that it consumes with output at this moment */
