@@ -397,26 +397,34 @@ void task_table_delivered(struct task_table *table)
     table->closed.sending = 0;
 }
 
-static struct slot *find_running(struct task_table *table, const char *job, uint32_t processor)
+/* Begins at `*from`, which goes on behind what was found: answers are in the order of the report,
+ * which was in that of the slots. */
+static struct slot *find_running(struct task_table *table, const char *job, uint32_t processor,
+                                 size_t *from)
 {
     for (size_t i = 0; i < table->slots.count; i++) {
-        struct slot *slot = &table->slots.items[i];
+        size_t index = (*from + i) % table->slots.count;
+        struct slot *slot = &table->slots.items[index];
         if (slot->state == RECONCILE_RUNNING && slot->task.processor == processor &&
-            strcmp(slot->job.name, job) == 0)
+            strcmp(slot->job.name, job) == 0) {
+            *from = index + 1;
             return slot;
+        }
     }
     return NULL;
 }
 
 void task_table_follow(struct task_table *table, const struct report_answer *answer)
 {
+    size_t from = 0;
+
     /* The answer knows jobs by name. When a document came after the report the name can be another
      * job's by now, so the next answer has to do. */
     if (reconcile_version_compare(table->reported, table->document.version) != 0)
         return;
     for (size_t i = 0; i < answer->follow.count; i++) {
         const struct follow *follow = &answer->follow.items[i];
-        struct slot *slot = find_running(table, follow->job, follow->processor);
+        struct slot *slot = find_running(table, follow->job, follow->processor, &from);
         if (slot != NULL)
             table->ops->follow(slot->thread, follow->committed.items, follow->committed.count);
     }

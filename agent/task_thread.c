@@ -173,14 +173,19 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
 static void take_followed(struct task_thread *thread, const struct input_offset *committed,
                           size_t count)
 {
+    size_t next = 0; /* behind the last one found: they come in the same order */
+
     for (size_t i = 0; i < thread->core.partition_count; i++) {
         const struct task_partition *partition = &thread->core.partitions[i];
 
         thread->followed[i] = API_UNKNOWN;
-        for (size_t k = 0; k < count; k++) {
-            if (committed[k].topic == partition->topic &&
-                committed[k].partition == partition->partition)
-                thread->followed[i] = committed[k].offset;
+        for (size_t k = 0; k < count && thread->followed[i] == API_UNKNOWN; k++) {
+            const struct input_offset *offset = &committed[(next + k) % count];
+
+            if (offset->topic != partition->topic || offset->partition != partition->partition)
+                continue;
+            thread->followed[i] = offset->offset;
+            next = (next + k + 1) % count;
         }
     }
     task_thread_event(thread, TASK_EVENT_FOLLOW, NULL, NULL)->offsets = thread->followed;

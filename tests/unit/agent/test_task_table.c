@@ -345,19 +345,22 @@ Test(task_table, a_stop_ignores_later_documents)
 Test(task_table, passes_on_what_learners_follow)
 {
     struct input_offset offset = {0, 1, 99};
-    struct follow follows[] = {{.job = (char *)"orders", .processor = 1, .committed = {&offset, 1}},
-                               {.job = (char *)"gone", .processor = 0, .committed = {&offset, 1}}};
-    struct report_answer answer = {.follow = {follows, 2}};
+    struct follow follows[] = {
+        {.job = (char *)"orders", .processor = 1, .committed = {&offset, 1}},
+        {.job = (char *)"gone", .processor = 0, .committed = {&offset, 1}},
+        {.job = (char *)"orders", .processor = 0, .committed = {&offset, 1}}};
+    struct report_answer answer = {.follow = {follows, 3}};
 
-    want(17, NEW, 2, 7, 0);
+    want(17, NEW, 3, 7, 0);
     struct agent_report report = collect();
     schema_free(&schema_agent_report, &report);
     task_table_follow(table, &answer);
-    cr_assert_eq(fake_tasks[0].follows, 0);
+    cr_assert_eq(fake_tasks[0].follows, 1);
     cr_assert_eq(fake_tasks[1].follows, 1);
+    cr_assert_eq(fake_tasks[2].follows, 0);
 
     /* An answer to a report from before the present document may be about another job. */
-    want(18, OLD, 2, 8, 0);
+    want(18, OLD, 3, 8, 0);
     task_table_follow(table, &answer);
     cr_assert_eq(fake_tasks[1].follows, 1);
 }
