@@ -71,14 +71,24 @@ static void say(struct step *step, const struct handoff_row *row, const char *ki
                row->target, row->forced ? ", forced" : "", text);
 }
 
+/* Of coming into a state. */
+static const char *const kinds[] = {
+    [HANDOFF_STATE_LEARNING] = "handoff_learning",
+    [HANDOFF_STATE_CAUGHT_UP] = "handoff_caught_up",
+    [HANDOFF_STATE_RELEASING] = "handoff_releasing",
+    [HANDOFF_STATE_RELEASED] = "handoff_released",
+    [HANDOFF_STATE_ACTIVATING] = "handoff_activating",
+    [HANDOFF_STATE_DONE] = "handoff_done",
+    [HANDOFF_STATE_CANCELLED] = "handoff_cancelled",
+    [HANDOFF_STATE_FAILED] = "handoff_failed",
+};
+
 static void move(struct step *step, struct handoff *handoff, enum handoff_state next,
                  const char *text)
 {
     struct change change = begin_move(step, handoff, next);
     handoff = finish_move(step, &change);
-    char *kind = mem_printf("handoff_%s", fsm_state_name(&handoff_table, (int)next));
-    say(step, &handoff->row, kind, text);
-    free(kind);
+    say(step, &handoff->row, kinds[next], text);
 }
 
 /* DONE, CANCELLED or FAILED. `error` NULL: none; may be a text of the row. */
@@ -95,9 +105,7 @@ static void end(struct step *step, struct handoff *handoff, enum handoff_state s
     struct handoff_row row;
     rows_copy_handoff(&row, &change.handoff);
     (void)finish_move(step, &change);
-    char *kind = mem_printf("handoff_%s", fsm_state_name(&handoff_table, (int)state));
-    say(step, &row, kind, text != NULL ? text : error);
-    free(kind);
+    say(step, &row, kinds[state], text != NULL ? text : error);
     if (row.operation != 0)
         step_move_ended(step, &row);
     rows_finish_handoff(&row);
@@ -172,7 +180,8 @@ static void ask_for_release(struct step *step, struct handoff *handoff)
     change.handoff.stopped_at = step->event->now_at;
     handoff = finish_move(step, &change);
     handoff->stop_ms = step->event->now_ms;
-    say(step, &handoff->row, "handoff_releasing", "the source is told to commit and stop");
+    say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASING],
+        "the source is told to commit and stop");
     renew(step, handoff->row.source);
 }
 
@@ -196,7 +205,7 @@ static void is_released(struct step *step, struct handoff *handoff)
     change.handoff.target_epoch = step->cluster->meta.epoch + 1; /* which it is given below */
     handoff = finish_move(step, &change);
     cluster_forget_learner(processor_of(step, &handoff->row));
-    say(step, &handoff->row, "handoff_released", "the source has committed and stopped");
+    say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASED], "the source has committed and stopped");
     give_to_target(step, handoff, handoff->row.reason);
 }
 
