@@ -115,9 +115,20 @@ static int64_t gap(const struct task_report *task, bool to_end)
     return task->progress.count == 0 ? -1 : sum;
 }
 
+/* Of the owner alone: what a learner knows of it is the same lag, seen later. */
 static int64_t lag_of(const struct task_report *task)
 {
-    return gap(task, true);
+    return task->role == TASK_ROLE_ACTIVE ? gap(task, true) : -1;
+}
+
+static int64_t caught_up_lag_of(const struct task_report *task)
+{
+    return task->caught_up_lag; /* API_UNKNOWN is -1: no sample */
+}
+
+static int64_t released_of(const struct task_report *task)
+{
+    return task->released ? 1 : 0;
 }
 
 static int64_t replay_of(const struct task_report *task)
@@ -148,9 +159,16 @@ static const struct task_family {
 } task_families[] = {
     {"baton_task_epoch", PROM_TYPE_GAUGE, "Epoch that the task works under.", epoch_of},
     {"baton_task_lag_records", PROM_TYPE_GAUGE,
-     "Records between committed (T1) and the last stable offset; absent while not known.", lag_of},
+     "Owners: records between committed (T1) and the last stable offset; absent while not known.",
+     lag_of},
     {"baton_task_replay_records", PROM_TYPE_GAUGE,
      "Records between the state (T2) and committed (T1); absent while not known.", replay_of},
+    {"baton_task_caught_up_lag_records", PROM_TYPE_GAUGE,
+     "Learners: most records of a partition between the state (T2) and the committed offset (T1) "
+     "that is followed; absent while not known.",
+     caught_up_lag_of},
+    {"baton_task_released", PROM_TYPE_GAUGE,
+     "1 when the task has committed and given up what it owned.", released_of},
     {"baton_task_records_total", PROM_TYPE_COUNTER, "Records applied with output.", records_of},
     {"baton_task_outputs_total", PROM_TYPE_COUNTER, "Records written to the output topic.",
      outputs_of},

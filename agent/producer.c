@@ -16,7 +16,7 @@
 struct producer {
     rd_kafka_t *client;
     rd_kafka_topic_t *topics[2]; /* by enum producer_topic; NULL: none */
-    bool transactional, provenance;
+    bool transactional, provenance, initialised;
     bool open;                   /* a transaction is */
     rd_kafka_resp_err_t failure; /* of the first output that was not delivered */
 };
@@ -206,6 +206,8 @@ enum err_code producer_init(struct producer *producer, int timeout_ms, struct er
 {
     rd_kafka_error_t *error;
 
+    assert(!producer->initialised); /* after a failure it is made anew (D9) */
+    producer->initialised = true;
     if (!producer->transactional)
         return ERR_NONE;
     error = rd_kafka_init_transactions(producer->client, timeout_ms);

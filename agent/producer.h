@@ -2,9 +2,10 @@
  * The writing side of one activation: one librdkafka producer, transactional for exactly_once,
  * idempotent for at_least_once.
  *
- * Owned by the task's thread and made anew for every activation: after a transactional call that
- * failed or whose end nobody knows the producer is destroyed and the activation starts over (D9: no
- * KIP-890). Being initialised is what fences all earlier producers of the same transactional.id.
+ * Owned by the task's thread and made anew for every activation (a learner makes it ahead, so that
+ * it is connected when it is needed): after a transactional call that failed or whose end nobody
+ * knows the producer is destroyed and the activation starts over (D9: no KIP-890). Being
+ * initialised is what fences all earlier producers of the same transactional.id.
  *
  * Errors of all calls: ERR_FENCED: a newer producer is at work. ERR_NOT_FOUND: a topic does not
  * exist. ERR_INVALID: refused for good (too large, not allowed): trying again at once is no use.
@@ -39,7 +40,7 @@ enum err_code producer_create(const struct producer_config *config, struct produ
 /* Gives up what is not committed. NULL is fine. */
 void producer_destroy(struct producer *producer);
 
-/* init_transactions; nothing without transactions. Blocks up to timeout_ms. */
+/* Once. init_transactions; nothing without transactions. Blocks up to timeout_ms. */
 enum err_code producer_init(struct producer *producer, int timeout_ms,
                             struct err *reterr) MUSTCHECK;
 

@@ -285,7 +285,7 @@ static void verify(struct task_thread *thread)
 
 /* ---- activation */
 
-static void open_producer(struct task_thread *thread)
+static enum err_code make_producer(struct task_thread *thread, struct err *reterr)
 {
     const struct job_spec *spec = &thread->job.spec;
     const struct producer_config config = {
@@ -297,11 +297,26 @@ static void open_producer(struct task_thread *thread)
         .dead_letter = spec->dead_letter_topic,
         .provenance = spec->provenance,
     };
-    struct err err;
-    enum err_code code;
 
-    assert(thread->producer == NULL);
-    code = producer_create(&config, &thread->producer, &err);
+    return thread->producer != NULL ? ERR_NONE
+                                    : producer_create(&config, &thread->producer, reterr);
+}
+
+/* It connects by itself. Nothing is sent that a fence would notice. */
+static void warm_producer(struct task_thread *thread)
+{
+    struct err err;
+
+    HOOK("caught_up");
+    if (make_producer(thread, &err) != ERR_NONE)
+        log_problem(thread, "producer_not_warm", err.text);
+}
+
+static void open_producer(struct task_thread *thread)
+{
+    struct err err;
+    enum err_code code = make_producer(thread, &err);
+
     if (code == ERR_NONE)
         code = producer_init(thread->producer, KAFKA_TIMEOUT_MS, &err);
     if (code == ERR_NONE) {
@@ -335,7 +350,7 @@ static void assign(struct task_thread *thread)
     for (size_t i = 0; i < thread->core.partition_count; i++)
         thread->offsets[i] = thread->core.partitions[i].position;
     if (consumer_assign(thread->consumer, thread->offsets, &err) != ERR_NONE)
-        (void)task_thread_event(thread, TASK_EVENT_OUTPUT_FAILED, "kafka_unreachable", err.text);
+        (void)task_thread_event(thread, TASK_EVENT_ASSIGN_FAILED, "kafka_unreachable", err.text);
 }
 
 /* ---- commits */
@@ -484,6 +499,9 @@ void task_act(struct task_thread *thread, enum task_action action)
         break;
     case TASK_ACTION_VERIFY:
         verify(thread);
+        break;
+    case TASK_ACTION_WARM_PRODUCER:
+        warm_producer(thread);
         break;
     case TASK_ACTION_OPEN_PRODUCER:
         open_producer(thread);

@@ -47,7 +47,10 @@ struct task_thread {
         bool stop, desired;
         struct document_job job;
         struct document_task task;
-    } inbox; /* the latest wins: what is desired is a state, not a message */
+        struct input_offset *followed; /* heap; NULL: none */
+        size_t followed_count;
+    } inbox; /* the latest wins: what is desired is a state, not a message; so is what is followed
+              */
     struct task_report report;
 
     /* the task thread's own */
@@ -62,6 +65,7 @@ struct task_thread {
     struct logic *logic;
     struct store_position *lineage; /* per partition: next_offset is filled in at a checkpoint */
     int64_t *offsets;               /* scratch of events, per partition */
+    int64_t *followed;
     struct task_range *ranges;
     int64_t
         *blocked;   /* per partition: stable end that an open transaction pinned at the last look */
@@ -113,7 +117,8 @@ void task_act_serve_store(struct task_thread *thread,
 /* ---- task_report.c */
 
 void task_report_fill(struct task_thread *thread, struct task_report *report);
-void task_report_publish(struct task_thread *thread, int64_t now_ms); /* when it is due */
+/* When it is due; report_due_ms 0: at once, and the coordinator is to hear it at once. */
+void task_report_publish(struct task_thread *thread, int64_t now_ms);
 
 /* ---- task_read.c */
 

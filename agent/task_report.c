@@ -137,16 +137,26 @@ static void update_rate(struct task_thread *thread, int64_t now_ms)
     rate->since_ms = now_ms;
 }
 
+/* What the task is, not what it was told to become a moment ago. */
+static enum task_role role_of(const struct task_thread *thread)
+{
+    if (!thread->core.desired.learner)
+        return TASK_ROLE_ACTIVE;
+    return thread->desired.role == TASK_ROLE_STANDBY ? TASK_ROLE_STANDBY : TASK_ROLE_LEARNER;
+}
+
 void task_report_fill(struct task_thread *thread, struct task_report *report)
 {
     *report = (struct task_report){
         .job = mem_strdup(thread->job.name),
         .job_incarnation = mem_strdup(thread->job.incarnation),
         .processor = thread->desired.processor,
-        .role = thread->desired.role,
+        .role = role_of(thread),
         .state = task_state(&thread->core),
         .epoch = task_epoch(&thread->core),
-        .handoff = thread->desired.handoff,
+        .handoff = thread->core.desired.handoff,
+        .released = thread->core.released,
+        .caught_up_lag = task_caught_up_lag(&thread->core),
         .records = thread->counters.records,
         .outputs = thread->counters.outputs,
         .replayed = thread->counters.replayed,
@@ -183,4 +193,11 @@ void task_report_publish(struct task_thread *thread, int64_t now_ms)
     schema_free(&schema_task_report, &old);
     if (tell)
         thread->context->changed(thread->context->arg);
+}
+
+void task_thread_report(struct task_thread *thread, struct task_report *ret_report)
+{
+    pthread_mutex_lock(&thread->lock);
+    schema_copy(&schema_task_report, ret_report, &thread->report);
+    pthread_mutex_unlock(&thread->lock);
 }

@@ -23,7 +23,7 @@ struct slot {
     struct task_thread *thread; /* NULL: DOWN */
     int64_t retry_ms;
     struct backoff backoff;
-    bool fenced;
+    bool spent;                /* as in reconcile_slot */
     bool removed;              /* freed at the end of the step */
     struct task_report report; /* DOWN: what is reported of it */
 };
@@ -118,7 +118,7 @@ static void slot_start(struct task_table *table, struct slot *slot, int64_t now_
     enum err_code code =
         table->ops->start(table->context, &slot->job, &slot->task, &slot->thread, &err);
 
-    slot->fenced = false;
+    slot->spent = false;
     if (code == ERR_NONE) {
         schema_free(&schema_task_report, &slot->report);
         slot->state = RECONCILE_RUNNING;
@@ -132,24 +132,41 @@ static void slot_start(struct task_table *table, struct slot *slot, int64_t now_
     log_task(LOG_LEVEL_ERROR, "task_not_started", slot, err.text);
 }
 
-/* The thread has ended: because it was told to, or by itself, which it does only by mistake. */
+/* What is said of a thread's end, and whether it was in order. */
+static const char *name_end(const struct slot *slot, bool *ret_orderly)
+{
+    *ret_orderly = true;
+    if (slot->state == RECONCILE_STOPPING)
+        return "task_closed";
+    if (slot->report.released)
+        return "task_released";
+    if (slot->report.state == TASK_STATE_CLOSED)
+        return "task_restarting";
+    *ret_orderly = false;
+    return "task_ended";
+}
+
+/* The thread has ended: because it was told to, because it has given up what it owned, because what
+ * it was told can not change in a running task, or by mistake. */
 static void slot_join(struct task_table *table, struct slot *slot, int64_t now_ms)
 {
-    bool was_told = slot->state == RECONCILE_STOPPING;
+    const char *event;
+    bool orderly;
 
     schema_free(&schema_task_report, &slot->report);
     table->ops->report(slot->thread, &slot->report);
     table->ops->join(slot->thread);
     slot->thread = NULL;
+    event = name_end(slot, &orderly);
     slot->state = RECONCILE_DOWN;
-    slot->fenced = slot->report.state == TASK_STATE_FENCED &&
-                   slot->report.epoch >= slot->task.epoch; /* not one that it never worked under */
-    if (was_told)
+    slot->spent = (slot->report.state == TASK_STATE_FENCED || slot->report.released) &&
+                  slot->report.epoch >= slot->task.epoch; /* not one that it never worked under */
+    if (orderly)
         backoff_reset(&slot->backoff);
     slot->retry_ms =
-        was_told ? now_ms : now_ms + backoff_next_ms(&slot->backoff, rng_next(&table->rng));
-    log_task(was_told ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, was_told ? "task_closed" : "task_ended",
-             slot, schema_enum_name(schema_names_task_state, (int)slot->report.state));
+        orderly ? now_ms : now_ms + backoff_next_ms(&slot->backoff, rng_next(&table->rng));
+    log_task(orderly ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, event, slot,
+             schema_enum_name(schema_names_task_state, (int)slot->report.state));
 }
 
 /* Its last report is told once more. Of a task that never ran there is nothing to tell. */
@@ -203,7 +220,7 @@ static struct reconcile_slot *view(const struct task_table *table)
                                            .task = &slot->task,
                                            .state = slot->state,
                                            .retry_ms = slot->retry_ms,
-                                           .fenced = slot->fenced};
+                                           .spent = slot->spent};
     }
     return slots;
 }
@@ -380,26 +397,34 @@ void task_table_delivered(struct task_table *table)
     table->closed.sending = 0;
 }
 
-static struct slot *find_running(struct task_table *table, const char *job, uint32_t processor)
+/* Begins at `*from`, which goes on behind what was found: answers are in the order of the report,
+ * which was in that of the slots. */
+static struct slot *find_running(struct task_table *table, const char *job, uint32_t processor,
+                                 size_t *from)
 {
     for (size_t i = 0; i < table->slots.count; i++) {
-        struct slot *slot = &table->slots.items[i];
+        size_t index = (*from + i) % table->slots.count;
+        struct slot *slot = &table->slots.items[index];
         if (slot->state == RECONCILE_RUNNING && slot->task.processor == processor &&
-            strcmp(slot->job.name, job) == 0)
+            strcmp(slot->job.name, job) == 0) {
+            *from = index + 1;
             return slot;
+        }
     }
     return NULL;
 }
 
 void task_table_follow(struct task_table *table, const struct report_answer *answer)
 {
+    size_t from = 0;
+
     /* The answer knows jobs by name. When a document came after the report the name can be another
      * job's by now, so the next answer has to do. */
     if (reconcile_version_compare(table->reported, table->document.version) != 0)
         return;
     for (size_t i = 0; i < answer->follow.count; i++) {
         const struct follow *follow = &answer->follow.items[i];
-        struct slot *slot = find_running(table, follow->job, follow->processor);
+        struct slot *slot = find_running(table, follow->job, follow->processor, &from);
         if (slot != NULL)
             table->ops->follow(slot->thread, follow->committed.items, follow->committed.count);
     }

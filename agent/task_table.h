@@ -5,7 +5,8 @@
  *
  * A task that could not be started is kept as FAILED with a problem and tried again with growing
  * pauses; the others go on. A task that was stopped is reported once more in its last state
- * (CLOSED) and then forgotten; its state directory stays.
+ * (CLOSED) and then forgotten; its state directory stays. One that has released what it owned is
+ * reported so until the document drops it or names it anew.
  */
 #ifndef BATON_AGENT_TASK_TABLE_H
 #define BATON_AGENT_TASK_TABLE_H

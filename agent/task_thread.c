@@ -13,6 +13,7 @@
 #include "api/schema.h"
 #include "common/clock.h"
 #include "common/hash/linhash.h"
+#include "common/hook.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
@@ -75,6 +76,7 @@ static void log_phase(struct task_thread *thread)
               LOG_INT("epoch", thread->core.epoch_working),
               LOG_STR("phase", task_phase_name(phase)), LOG_STR("problem", thread->core.code),
               LOG_STR("detail", thread->core.detail), LOG_END);
+    HOOK(task_phase_name(phase));
 }
 
 /* Gives one event to the core and carries out what it asks for; answers are queued as events. */
@@ -130,18 +132,30 @@ static bool same_set(const struct uint_list *a, const struct uint_list *b)
            (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0);
 }
 
-/* What is fixed when a task, or its producer, is made. */
+/* What is fixed when a task, or its producer, is made. A learner becomes active in place, no task
+ * ever becomes a learner again: it commits and closes, and another one begins with its state. */
 static bool needs_restart(const struct task_thread *thread, const struct document_job *job,
                           const struct document_task *task)
 {
     const struct job_spec *now = &thread->job.spec, *then = &job->spec;
 
     return !same_set(&task->owned, &thread->desired.owned) ||
-           !same_set(&task->read, &thread->desired.read) || task->role != thread->desired.role ||
+           !same_set(&task->read, &thread->desired.read) ||
+           (thread->desired.role == TASK_ROLE_ACTIVE && task->role != TASK_ROLE_ACTIVE) ||
            now->provenance != then->provenance || now->history != then->history ||
            (now->dead_letter_topic == NULL) != (then->dead_letter_topic == NULL) ||
            (now->dead_letter_topic != NULL &&
             strcmp(now->dead_letter_topic, then->dead_letter_topic) != 0);
+}
+
+static struct task_desired desired_of(const struct document_task *task)
+{
+    bool learner = task->role != TASK_ROLE_ACTIVE;
+
+    return (struct task_desired){.epoch = learner ? 0 : task->epoch,
+                                 .handoff = task->handoff,
+                                 .learner = learner,
+                                 .release = !learner && task->release};
 }
 
 /* Takes job and task. What can not change in a running task closes it, and the control thread
@@ -156,9 +170,10 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
         (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
     } else {
         event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
-        event->epoch = task->epoch;
+        event->desired = desired_of(task);
         event->restart = respec;
         thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
+        thread->core.config.acceptable_lag = job->spec.acceptable_lag;
         schema_free(&schema_document_job, &thread->job);
         schema_free(&schema_document_task, &thread->desired);
         thread->job = *job;
@@ -169,20 +184,50 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     schema_free(&schema_document_task, task);
 }
 
+/* Whole as it came: what it does not name stays unknown, never what was told before. */
+static void take_followed(struct task_thread *thread, const struct input_offset *committed,
+                          size_t count)
+{
+    size_t next = 0; /* behind the last one found: they come in the same order */
+
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+
+        thread->followed[i] = API_UNKNOWN;
+        for (size_t k = 0; k < count && thread->followed[i] == API_UNKNOWN; k++) {
+            const struct input_offset *offset = &committed[(next + k) % count];
+
+            if (offset->topic != partition->topic || offset->partition != partition->partition)
+                continue;
+            thread->followed[i] = offset->offset;
+            next = (next + k + 1) % count;
+        }
+    }
+    task_thread_event(thread, TASK_EVENT_FOLLOW, NULL, NULL)->offsets = thread->followed;
+}
+
 static void serve_inbox(struct task_thread *thread)
 {
     struct document_job job;
     struct document_task task;
+    struct input_offset *followed;
+    size_t followed_count;
     bool desired;
 
     pthread_mutex_lock(&thread->lock);
     desired = thread->inbox.desired;
     job = thread->inbox.job;
     task = thread->inbox.task;
+    followed = thread->inbox.followed;
+    followed_count = thread->inbox.followed_count;
     thread->inbox.desired = false;
+    thread->inbox.followed = NULL;
     pthread_mutex_unlock(&thread->lock);
     if (desired)
         take_desired(thread, &job, &task);
+    if (followed != NULL)
+        take_followed(thread, followed, followed_count);
+    free(followed);
     serve_stop(thread);
     drain_events(thread);
 }
@@ -211,6 +256,22 @@ void task_thread_desire(struct task_thread *thread, const struct document_job *j
     task_thread_wake(thread);
 }
 
+void task_thread_follow(struct task_thread *thread, const struct input_offset *committed,
+                        size_t count)
+{
+    struct input_offset *copy = mem_calloc(count + 1, sizeof(*copy)), *old;
+
+    for (size_t i = 0; i < count; i++)
+        copy[i] = committed[i];
+    pthread_mutex_lock(&thread->lock);
+    old = thread->inbox.followed;
+    thread->inbox.followed = copy;
+    thread->inbox.followed_count = count;
+    pthread_mutex_unlock(&thread->lock);
+    free(old);
+    task_thread_wake(thread);
+}
+
 void task_thread_stop(struct task_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);
@@ -224,13 +285,6 @@ bool task_thread_ended(const struct task_thread *thread)
     return atomic_load(&thread->ended);
 }
 
-void task_thread_report(struct task_thread *thread, struct task_report *ret_report)
-{
-    pthread_mutex_lock(&thread->lock);
-    schema_copy(&schema_task_report, ret_report, &thread->report);
-    pthread_mutex_unlock(&thread->lock);
-}
-
 /* ---- the loop */
 
 static void serve_clients(struct task_thread *thread, int64_t now_ms)
@@ -242,8 +296,9 @@ static void serve_clients(struct task_thread *thread, int64_t now_ms)
     if (thread->consumer != NULL && consumer_strayed(thread->consumer))
         (void)task_thread_event(thread, TASK_EVENT_POSITION_LOST, "kafka_unreachable",
                                 "the Kafka client delivered a record past its partition's queue");
-    if (thread->producer != NULL && task_may_output(&thread->core) &&
-        producer_poll(thread->producer, &err) != ERR_NONE)
+    /* Of a producer that is only warm, the init will tell. */
+    if (thread->producer != NULL && producer_poll(thread->producer, &err) != ERR_NONE &&
+        task_may_output(&thread->core))
         task_act_producer_error(thread, TASK_EVENT_OUTPUT_FAILED, &err);
     task_act_serve_ranges(thread, now_ms);
     drain_events(thread);
@@ -329,9 +384,11 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
         .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
         .stateful = job->spec.stateful,
         .history_retained = job->spec.history == HISTORY_RETAINED,
+        .acceptable_lag = job->spec.acceptable_lag,
         .commit_interval_ms = job->spec.commit_interval_ms,
         .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,
     };
+    struct task_desired desired;
 
     if (count == 0)
         return err_set(reterr, ERR_PROTOCOL, "the coordinator gave no partitions to read");
@@ -352,7 +409,8 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
                                                 .t0 = origin};
     }
     (void)snprintf(config.incarnation, sizeof(config.incarnation), "%s", job->incarnation);
-    task_init(&thread->core, &config, thread->desired.epoch, partitions, count, clock_mono_ms());
+    desired = desired_of(&thread->desired);
+    task_init(&thread->core, &config, &desired, partitions, count, clock_mono_ms());
     return ERR_NONE;
 }
 
@@ -378,6 +436,7 @@ static void make_scratch(struct task_thread *thread)
 
     thread->lineage = mem_calloc(count, sizeof(*thread->lineage));
     thread->offsets = mem_calloc(count, sizeof(*thread->offsets));
+    thread->followed = mem_calloc(count, sizeof(*thread->followed));
     thread->ranges = mem_calloc(count, sizeof(*thread->ranges));
     thread->blocked = mem_calloc(count, sizeof(*thread->blocked));
     thread->stuck = mem_calloc(count, sizeof(*thread->stuck));
@@ -402,6 +461,7 @@ static void destroy(struct task_thread *thread)
         schema_free(&schema_document_job, &thread->inbox.job);
         schema_free(&schema_document_task, &thread->inbox.task);
     }
+    free(thread->inbox.followed);
     pthread_mutex_destroy(&thread->lock);
     schema_free(&schema_task_report, &thread->report);
     schema_free(&schema_document_job, &thread->job);
@@ -413,6 +473,7 @@ static void destroy(struct task_thread *thread)
     free(thread->transactional_id);
     free(thread->lineage);
     free(thread->offsets);
+    free(thread->followed);
     free(thread->ranges);
     free(thread->blocked);
     free(thread->stuck);
@@ -457,15 +518,6 @@ enum err_code task_thread_start(const struct task_thread_context *context,
 fail:
     destroy(thread);
     return code;
-}
-
-void task_thread_follow(struct task_thread *thread, const struct input_offset *committed,
-                        size_t count)
-{
-    /* Learners come with hand-overs; no document of this version has one. */
-    (void)thread;
-    (void)committed;
-    (void)count;
 }
 
 void task_thread_join(struct task_thread *thread)

@@ -26,7 +26,8 @@ struct task_thread_context { /* the same for all tasks; outlives them */
     const char *boot_id;
     struct observer *observer; /* says where partitions start and end */
     /* Called by the task's thread when something happened that the coordinator should hear at once
-       (became active, fenced, failed, closed, caught up). Must not block. */
+       (became active, fenced, failed, closed, caught up or not any more, released). Must not block.
+     */
     void (*changed)(void *arg);
     void *arg;
 };
@@ -41,7 +42,8 @@ enum err_code task_thread_start(const struct task_thread_context *context,
 void task_thread_desire(struct task_thread *thread, const struct document_job *job,
                         const struct document_task *task);
 
-/* Control thread. T1 that a learner may go up to: one vector of one commit. Copies. */
+/* Control thread. T1 that a learner may go up to: one vector of one commit, taken whole or, when it
+ * lacks a partition of S1, not at all. The latest replaces one that was not taken yet. Copies. */
 void task_thread_follow(struct task_thread *thread, const struct input_offset *committed,
                         size_t count);
 

@@ -53,6 +53,8 @@ static const struct problem_entry entries[] = {
             "registers."),
     REQUEST("operation_not_found", 404, "There is no such operation",
             "Compare the id with GET /v1/operations; the oldest finished ones are dropped."),
+    REQUEST("handoff_not_found", 404, "There is no such hand-over",
+            "Compare the number with GET /v1/handoffs; the oldest ended ones are dropped."),
 
     /* ---- jobs */
     REQUEST("precondition_failed", 412, "The job is not what If-Match or If-None-Match says",
@@ -93,6 +95,12 @@ static const struct problem_entry entries[] = {
     REQUEST("operation_not_cancellable", 409, "The operation can not be cancelled",
             "Wait for it to end: it has ended already, or is past the point where it could be "
             "undone."),
+    REQUEST("move_refused", 409, "The processor can not be moved like this",
+            "The detail says why: the job must run, the processor have an owner, and the target be "
+            "alive and have room."),
+    REQUEST("handoff_not_cancellable", 409, "The hand-over can not be cancelled",
+            "It has ended, or its source has given the processor up and the target finishes; move "
+            "the processor back afterwards."),
 
     /* ---- agents */
     REQUEST("agent_unknown", 404, "The agent is not registered",
@@ -163,6 +171,12 @@ static const struct problem_entry entries[] = {
            "A producer of the input topic has not ended its transaction. Find it with "
            "kafka-transactions.sh find-hanging; the broker aborts it after the producer's "
            "transaction timeout, or abort it there."),
+    OF_JOB(
+        "learning_too_slow", 0, WARNING, "A learner does not come closer to its owner",
+        "Records come in as fast as they are learned, or it does not get them. Look at the "
+        "learner's rate (replayed_per_s), its host's disk and network, and what else runs there. "
+        "The owner goes on; the hand-over waits. Try a host that is less loaded, or a time with "
+        "less input."),
     OF_JOB("partitioner_opaque", 409, WARNING, "Keys are placed by a rule that is not known",
            "Processing is not affected, but a key can not be looked up and partitions can not be "
            "expanded. Let all producers use murmur2 (Java's default) or all crc32 (librdkafka's)."),
@@ -199,9 +213,10 @@ static const struct problem_entry entries[] = {
     OF_JOB("capacity_exhausted", 0, CRITICAL, "The agents have no room for a processor",
            "Start another agent, or raise `capacity` of those there are."),
     OF_JOB("agent_lost", 0, CRITICAL, "The agent of a processor is not heard of",
-           "Check the host and its connection to the coordinator: an agent that only lacks that "
-           "still processes. Its processors wait for it to come back. When it is gone for good, "
-           "forget it (DELETE /v1/agents/{agent}): they move to other agents."),
+           "Check the host and its connection to the coordinator. Its processors wait for it for "
+           "the job's rejoin_grace, then other agents take them over; until then it may still "
+           "process. When it is gone for good, forget it (DELETE /v1/agents/{agent}): that "
+           "happens at once."),
     OF_JOB("state_set_aside", 0, WARNING, "State on disk was not usable and is rebuilt",
            "It is rebuilt by itself. Check the host's disk if it comes again; the unusable files "
            "are kept beside the state for a while."),

@@ -17,6 +17,8 @@ static const struct route routes[] = {
     {ROUTE_JOB_PROCESSORS, "GET", "/v1/jobs/{job}/processors", {"limit", "cursor"}, COORDINATOR},
     {ROUTE_JOB_PROCESSOR, "GET", "/v1/jobs/{job}/processors/{n}", {0}, COORDINATOR},
     {ROUTE_JOB_MAP, "GET", "/v1/jobs/{job}/map", {"key", "key_encoding"}, COORDINATOR},
+    {ROUTE_JOB_MOVE, "POST", "/v1/jobs/{job}/moves", {0}, COORDINATOR},
+    {ROUTE_JOB_REBALANCE, "POST", "/v1/jobs/{job}/rebalance", {0}, COORDINATOR},
     {ROUTE_AGENTS_LIST, "GET", "/v1/agents", {0}, COORDINATOR},
     {ROUTE_AGENT_GET, "GET", "/v1/agents/{agent}", {0}, COORDINATOR},
     {ROUTE_AGENT_FORGET, "DELETE", "/v1/agents/{agent}", {0}, COORDINATOR},
@@ -27,6 +29,9 @@ static const struct route routes[] = {
      COORDINATOR},
     {ROUTE_OPERATION_GET, "GET", "/v1/operations/{id}", {"wait"}, COORDINATOR},
     {ROUTE_OPERATION_CANCEL, "DELETE", "/v1/operations/{id}", {0}, COORDINATOR},
+    {ROUTE_HANDOFFS_LIST, "GET", "/v1/handoffs", {"job", "state", "limit", "cursor"}, COORDINATOR},
+    {ROUTE_HANDOFF_GET, "GET", "/v1/handoffs/{id}", {0}, COORDINATOR},
+    {ROUTE_HANDOFF_CANCEL, "DELETE", "/v1/handoffs/{id}", {0}, COORDINATOR},
     {ROUTE_EVENTS, "GET", "/v1/events", {"after", "wait", "limit", "job"}, COORDINATOR},
 
     {ROUTE_AGENT_REGISTER, "POST", "/agent/v1/agents", {0}, COORDINATOR},

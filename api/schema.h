@@ -69,7 +69,8 @@ extern const struct schema_type schema_job_spec, schema_agent_registration, sche
     schema_job_status, schema_processor_view, schema_map_view, schema_map_key_view,
     schema_problem_view, schema_agent_view, schema_operation_view, schema_event_view,
     schema_job_page, schema_processor_page, schema_problem_page, schema_agent_page,
-    schema_operation_page, schema_event_page, schema_version_view, schema_problem_body,
+    schema_operation_page, schema_handoff_page, schema_event_page, schema_handoff_view,
+    schema_move_request, schema_rebalance_request, schema_version_view, schema_problem_body,
     schema_document_job, schema_document_task, schema_task_report, schema_input_offset,
     schema_kept_state, schema_tag, schema_follow, schema_job_logic, schema_partition_progress,
     schema_task_problem, schema_partition_view, schema_map_partition, schema_field_error;
@@ -107,6 +108,8 @@ extern const char *const schema_names_task_role[];
 extern const char *const schema_names_task_state[];
 extern const char *const schema_names_job_state[];
 extern const char *const schema_names_operation_state[];
+extern const char *const schema_names_handoff_kind[];
+extern const char *const schema_names_handoff_state[];
 extern const char *const schema_names_agent_state[];
 extern const char *const schema_names_partitioner[];
 extern const char *const schema_names_effective_partitioner[];

@@ -103,6 +103,8 @@ static const struct schema_field document_task_fields[] = {
                  .help = "Epoch of the activation; 0 for learners and standbys."),
     FIELD_UINT64(document_task, handoff, .required = true,
                  .help = "Number of the hand-over that this is part of; 0: none."),
+    FIELD_BOOL(document_task, release,
+               .help = "An active task shall finish its batch, commit and give its partitions up."),
     FIELD_UINTS(document_task, owned, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
                 .help = "Partitions to consume with output (S1), ascending."),
     FIELD_UINTS(document_task, read, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
@@ -161,6 +163,12 @@ static const struct schema_field task_report_fields[] = {
     FIELD_UINT64(task_report, epoch, .required = true, .help = "Epoch that the task works under."),
     FIELD_UINT64(task_report, handoff, .required = true,
                  .help = "Hand-over that the document named; 0: none."),
+    FIELD_BOOL(task_report, released,
+               .help = "The last commit under this epoch succeeded and the task consumes nothing "
+                       "any more."),
+    FIELD_KNOWABLE(task_report, caught_up_lag,
+                   .help = "Most records of one partition of S1 between what a learner has applied "
+                           "and the commit that it follows; null while unknown or no learner."),
     FIELD_UINTS(task_report, consuming, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1,
                 .required = true,
                 .help = "Partitions that the task consumes with output at this moment."),

@@ -4,6 +4,10 @@
 const char *const schema_names_job_state[] = {"creating", "running", "deleting", "failed", NULL};
 const char *const schema_names_operation_state[] = {"pending", "running",   "succeeded",
                                                     "failed",  "cancelled", NULL};
+const char *const schema_names_handoff_kind[] = {"relocate", "split", NULL};
+const char *const schema_names_handoff_state[] = {"learning",  "caught_up",  "releasing",
+                                                  "released",  "activating", "done",
+                                                  "cancelled", "failed",     NULL};
 const char *const schema_names_agent_state[] = {"alive", "stopped", "lost", NULL};
 const char *const schema_names_problem_severity[] = {"warning", "critical", NULL};
 
@@ -251,7 +255,8 @@ SCHEMA_TYPE(agent_view, "An agent.");
 
 static const struct schema_field operation_view_fields[] = {
     FIELD_STRING(operation_view, id, 1, 64, .required = true, .help = "Id of the operation."),
-    FIELD_NAME(operation_view, kind, .required = true, .help = "create_job or delete_job."),
+    FIELD_NAME(operation_view, kind, .required = true,
+               .help = "create_job, delete_job, move or rebalance."),
     FIELD_NAME(operation_view, job, .required = true, .help = "Name of the job."),
     FIELD_ENUM(operation_view, state, schema_names_operation_state, .required = true,
                .help = "Where the operation is in its life."),
@@ -265,6 +270,79 @@ static const struct schema_field operation_view_fields[] = {
     FIELD_TIME(operation_view, updated_at, .required = true, .help = "When it changed last."),
 };
 SCHEMA_TYPE(operation_view, "A change that takes time, and how far it is.");
+
+static const struct schema_field handoff_view_fields[] = {
+    FIELD_UINT64(handoff_view, id, .required = true, .help = "Number of the hand-over; rises."),
+    FIELD_ENUM(handoff_view, kind, schema_names_handoff_kind, .required = true,
+               .help = "relocate: a processor goes to another agent as a whole; split: a part "
+                       "of it, to a new processor (not made by this version)."),
+    FIELD_NAME(handoff_view, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(handoff_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_ENUM(handoff_view, state, schema_names_handoff_state, .required = true,
+               .help = "Where the hand-over is; done, cancelled and failed are ends."),
+    FIELD_BOOL(handoff_view, forced, .required = true,
+               .help = "The source was lost: its last steps were not waited for."),
+    FIELD_AGENT_ID(handoff_view, source, .required = true, .help = "Agent that gives it up."),
+    FIELD_AGENT_ID(handoff_view, target, .required = true, .help = "Agent that gets it."),
+    FIELD_UINT64(handoff_view, source_epoch, .required = true,
+                 .help = "Epoch that the source gives up."),
+    FIELD_UINT64(handoff_view, target_epoch, .required = true,
+                 .help = "Epoch that the target activates under; 0: not decided yet."),
+    FIELD_UINTS(handoff_view, partitions, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1,
+                .required = true, .help = "Partitions that move (S1)."),
+    FIELD_STRING(handoff_view, operation, 1, 64,
+                 .help = "Id of the operation that asked for it, or null."),
+    FIELD_STRING(handoff_view, reason, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "Why it was started."),
+    FIELD_STRING(handoff_view, error, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why it was cancelled or failed, or null."),
+    FIELD_STRING(handoff_view, waiting, 0, API_TEXT_BYTES_MAX,
+                 .help = "What it waits for, for a person; null when it has ended."),
+    FIELD_KNOWABLE(handoff_view, lag_records, .required = true,
+                   .help = "Most records of one partition that the target is behind the source; "
+                           "null while unknown."),
+    FIELD_KNOWABLE(handoff_view, replay_records, .required = true,
+                   .help = "Records that the target has still to learn; null while unknown."),
+    FIELD_DOUBLE(handoff_view, replayed_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records that the target learns per second."),
+    FIELD_KNOWABLE(handoff_view, eta_ms, .required = true,
+                   .help = "Milliseconds until the target has caught up at that rate; null when "
+                           "that can not be told."),
+    FIELD_TIME(handoff_view, started_at, .required = true, .help = "When it was decided."),
+    FIELD_TIME(handoff_view, changed_at, .required = true,
+               .help = "When it came into its present state."),
+    FIELD_KNOWABLE(handoff_view, learning_ms, .required = true,
+                   .help = "Time in the state learning; null: it was not in it."),
+    FIELD_KNOWABLE(handoff_view, caught_up_ms, .required = true,
+                   .help = "Time in the state caught_up; null: it was not in it."),
+    FIELD_KNOWABLE(handoff_view, releasing_ms, .required = true,
+                   .help = "Time in the state releasing; null: it was not in it."),
+    FIELD_KNOWABLE(handoff_view, released_ms, .required = true,
+                   .help = "Time in the state released; null: it was not in it."),
+    FIELD_KNOWABLE(handoff_view, activating_ms, .required = true,
+                   .help = "Time in the state activating; null: it was not in it."),
+    FIELD_KNOWABLE(handoff_view, output_gap_ms, .required = true,
+                   .help = "Time from the word to the source to stop (forced: its last report) "
+                           "until the target's first commit was reported; null: not yet."),
+};
+SCHEMA_TYPE(handoff_view, "One move of a processor's partitions from an agent to another.");
+
+static const struct schema_field move_request_fields[] = {
+    FIELD_UINT32(move_request, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Number of the processor to move."),
+    FIELD_AGENT_ID(move_request, agent,
+                   .help = "Agent that shall get it; null: the one that the planner finds best."),
+    FIELD_STRING(move_request, reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why, for people who look later; or null."),
+};
+SCHEMA_TYPE(move_request, "A processor to move.");
+
+static const struct schema_field rebalance_request_fields[] = {
+    FIELD_STRING(rebalance_request, reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why, for people who look later; or null."),
+};
+SCHEMA_TYPE(rebalance_request, "A wish to even out the job's processors over the agents now.");
 
 static const struct schema_field event_view_fields[] = {
     FIELD_UINT64(event_view, id, .required = true, .help = "Number of the event; rises."),
@@ -296,6 +374,7 @@ PAGE(processor_page, processor_view);
 PAGE(problem_page, problem_view);
 PAGE(agent_page, agent_view);
 PAGE(operation_page, operation_view);
+PAGE(handoff_page, handoff_view);
 PAGE(event_page, event_view);
 
 static const struct schema_field version_view_fields[] = {
@@ -346,10 +425,12 @@ static const struct schema_type *const types[] = {
     &schema_report_answer,  &schema_job_view,           &schema_job_status,
     &schema_partition_view, &schema_processor_view,     &schema_map_partition,
     &schema_map_view,       &schema_map_key_view,       &schema_problem_view,
-    &schema_agent_view,     &schema_operation_view,     &schema_event_view,
+    &schema_agent_view,     &schema_operation_view,     &schema_handoff_view,
+    &schema_move_request,   &schema_rebalance_request,  &schema_event_view,
     &schema_job_page,       &schema_processor_page,     &schema_problem_page,
-    &schema_agent_page,     &schema_operation_page,     &schema_event_page,
-    &schema_version_view,   &schema_field_error,        &schema_problem_body,
+    &schema_agent_page,     &schema_operation_page,     &schema_handoff_page,
+    &schema_event_page,     &schema_version_view,       &schema_field_error,
+    &schema_problem_body,
 };
 
 const struct schema_type *schema_type_at(size_t index)

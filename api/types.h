@@ -203,6 +203,7 @@ struct document_task {
     enum task_role role;
     uint64_t epoch;         /* 0 for learners and standbys */
     uint64_t handoff;       /* 0: none */
+    bool release;           /* role active: finish the batch, commit, give S1 up (D4) */
     struct uint_list owned; /* S1, ascending */
     struct uint_list read;  /* S2, ascending, holds all of S1 */
 };
@@ -244,6 +245,9 @@ struct task_report {
     enum task_state state;
     uint64_t epoch;
     uint64_t handoff;
+    bool released; /* the last commit under `epoch` succeeded and nothing is consumed any more */
+    int64_t caught_up_lag;      /* learner: most records of a partition of S1 between T2 and the T1
+                                   that it follows; API_UNKNOWN otherwise and while not known */
     struct uint_list consuming; /* partitions that it consumes with output at this moment */
     struct {
         struct partition_progress *items;
@@ -429,6 +433,60 @@ struct agent_view {
     struct document_version applied;  /* version that it reported */
 };
 
+/* One move of a processor's partitions (D4); drawn in coordinator/core/handoff.h. This version
+ * makes no splits. */
+enum handoff_kind { HANDOFF_KIND_RELOCATE, HANDOFF_KIND_SPLIT };
+
+enum handoff_state {
+    HANDOFF_STATE_LEARNING,
+    HANDOFF_STATE_CAUGHT_UP,
+    HANDOFF_STATE_RELEASING,
+    HANDOFF_STATE_RELEASED,
+    HANDOFF_STATE_ACTIVATING,
+    HANDOFF_STATE_DONE,
+    HANDOFF_STATE_CANCELLED,
+    HANDOFF_STATE_FAILED
+};
+
+struct handoff_view {
+    uint64_t id;
+    enum handoff_kind kind;
+    char *job;
+    uint32_t processor;
+    enum handoff_state state;
+    bool forced;                    /* the source was not waited for: it was lost */
+    char *source;                   /* agent that gives it up */
+    char *target;                   /* agent that gets it; a later one when the first was lost */
+    uint64_t source_epoch;          /* that the source gives up */
+    uint64_t target_epoch;          /* that the target activates under; 0: not decided yet */
+    struct uint_list partitions;    /* S1 that moves */
+    char *operation;                /* that asked for it, or NULL */
+    char *reason;                   /* why it was started */
+    char *error;                    /* why it was cancelled or failed, or NULL */
+    char *waiting;                  /* what it waits for, for a person; NULL when it has ended */
+    int64_t lag_records;            /* the target's caught_up_lag */
+    int64_t replay_records;         /* records of S2 that the target has still to apply */
+    double replayed_per_s;          /* the target's rate */
+    int64_t eta_ms;                 /* until it has caught up at that rate; API_UNKNOWN */
+    int64_t started_at, changed_at; /* changed_at: of the present state */
+    int64_t learning_ms, caught_up_ms, releasing_ms, released_ms,
+        activating_ms;     /* spent in each state; API_UNKNOWN: not been there */
+    int64_t output_gap_ms; /* from the word to stop (forced: the source's last report) until the
+                              target's first commit was reported; API_UNKNOWN: not yet */
+};
+
+/* POST /v1/jobs/{job}/moves */
+struct move_request {
+    uint32_t processor;
+    char *agent; /* target; NULL: the planner chooses */
+    char *reason;
+};
+
+/* POST /v1/jobs/{job}/rebalance */
+struct rebalance_request {
+    char *reason;
+};
+
 enum operation_state {
     OPERATION_STATE_PENDING,
     OPERATION_STATE_RUNNING,
@@ -439,7 +497,7 @@ enum operation_state {
 
 struct operation_view {
     char *id;
-    char *kind; /* "create_job", "delete_job" */
+    char *kind; /* "create_job", "delete_job", "move", "rebalance" */
     char *job;
     enum operation_state state;
     char *step;   /* what it is doing or waiting for, for a person */
@@ -493,6 +551,13 @@ struct agent_page {
 struct operation_page {
     struct {
         struct operation_view *items;
+        size_t count;
+    } items;
+    char *next;
+};
+struct handoff_page {
+    struct {
+        struct handoff_view *items;
         size_t count;
     } items;
     char *next;

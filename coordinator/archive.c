@@ -205,6 +205,67 @@ void archive_old_operation(struct archive *archive, const struct coord_event *ev
     answer_problem(archive, event->request, "operation_not_cancellable", "it has ended already");
 }
 
+/* ---- hand-overs */
+
+static void complete(const struct archive *archive, struct handoff_view *view)
+{
+    if (archive->complete != NULL)
+        archive->complete(archive->context, view);
+}
+
+static void ask_handoffs(struct archive *archive, const struct archive_query *query)
+{
+    struct handoff_page page = {0};
+    struct err err;
+    struct store_handoff_query wanted = {.before = query->before,
+                                         .job = query->job,
+                                         .only_state = query->only_state,
+                                         .state = query->handoff_state,
+                                         .limit = query->limit};
+    if (store_handoffs(archive->store, wanted, &page, &err) != ERR_NONE) {
+        answer_unreadable(archive, query->request, &err);
+        return;
+    }
+    for (size_t i = 0; i < page.items.count; i++)
+        complete(archive, &page.items.items[i]);
+    answer_body(archive, query->request, &schema_handoff_page, &page);
+}
+
+/* False: the request was answered that there is none, or that it could not be read. */
+static bool find_handoff(struct archive *archive, uint64_t request, uint64_t id,
+                         struct handoff_view *ret_view)
+{
+    struct err err;
+    enum err_code code = store_handoff(archive->store, id, ret_view, &err);
+    if (code == ERR_NOT_FOUND) {
+        char detail[64];
+        (void)snprintf(detail, sizeof(detail), "there is no hand-over %llu",
+                       (unsigned long long)id);
+        answer_problem(archive, request, "handoff_not_found", detail);
+    } else if (code != ERR_NONE) {
+        answer_unreadable(archive, request, &err);
+    }
+    return code == ERR_NONE;
+}
+
+static void ask_handoff(struct archive *archive, uint64_t request, uint64_t id)
+{
+    struct handoff_view view = {0};
+    if (!find_handoff(archive, request, id, &view))
+        return;
+    complete(archive, &view);
+    answer_body(archive, request, &schema_handoff_view, &view);
+}
+
+void archive_old_handoff(struct archive *archive, const struct coord_event *event)
+{
+    struct handoff_view view = {0};
+    if (!find_handoff(archive, event->request, event->handoff, &view))
+        return;
+    schema_free(&schema_handoff_view, &view);
+    answer_problem(archive, event->request, "handoff_not_cancellable", "it has ended already");
+}
+
 /* ---- */
 
 void archive_ask(struct archive *archive, struct archive_query *query)
@@ -218,6 +279,12 @@ void archive_ask(struct archive *archive, struct archive_query *query)
         return;
     case ARCHIVE_QUERY_OPERATION:
         ask_operation(archive, query->request, query->operation);
+        return;
+    case ARCHIVE_QUERY_HANDOFFS:
+        ask_handoffs(archive, query);
+        return;
+    case ARCHIVE_QUERY_HANDOFF:
+        ask_handoff(archive, query->request, query->handoff);
         return;
     }
     assert(!"a kind of query");

@@ -13,19 +13,27 @@
 #include "coordinator/core/step.h"
 #include "coordinator/store.h"
 
-enum archive_query_kind { ARCHIVE_QUERY_EVENTS, ARCHIVE_QUERY_OPERATIONS, ARCHIVE_QUERY_OPERATION };
+enum archive_query_kind {
+    ARCHIVE_QUERY_EVENTS,
+    ARCHIVE_QUERY_OPERATIONS,
+    ARCHIVE_QUERY_OPERATION,
+    ARCHIVE_QUERY_HANDOFFS,
+    ARCHIVE_QUERY_HANDOFF
+};
 
 struct archive_query { /* owns `job` */
     enum archive_query_kind kind;
     uint64_t request;
-    char *job;       /* EVENTS, OPERATIONS: NULL for all */
-    uint32_t limit;  /* EVENTS, OPERATIONS */
+    char *job;       /* of a list: NULL for all */
+    uint32_t limit;  /* of a list */
     uint64_t after;  /* EVENTS: ids above it */
     int64_t wait_ms; /* EVENTS: for the first one, when there is none */
-    uint64_t before; /* OPERATIONS: ids below it; 0: from the newest on */
-    bool only_state; /* OPERATIONS */
+    uint64_t before; /* OPERATIONS, HANDOFFS: ids below it; 0: from the newest on */
+    bool only_state; /* OPERATIONS, HANDOFFS: in one of these */
     enum operation_state state;
+    enum handoff_state handoff_state;
     uint64_t operation; /* OPERATION */
+    uint64_t handoff;   /* HANDOFF */
 };
 
 void archive_query_finish(struct archive_query *query);
@@ -35,6 +43,8 @@ struct archive {
     int64_t wait_ms_max;
     void (*answer)(void *context, struct answer *answer); /* takes the content */
     void *context;
+    /* Adds to a hand-over that is under way what only reports tell; NULL: nothing does. */
+    void (*complete)(void *context, struct handoff_view *view);
     struct {
         struct archive_wait *items;
         size_t count, capacity;
@@ -49,6 +59,8 @@ void archive_finish(struct archive *archive); /* also of one that was never init
 void archive_ask(struct archive *archive, struct archive_query *query);
 /* OPERATION_WAIT and OPERATION_CANCEL for an operation that is not in memory. */
 void archive_old_operation(struct archive *archive, const struct coord_event *event);
+/* HANDOFF_CANCEL for one that has ended. */
+void archive_old_handoff(struct archive *archive, const struct coord_event *event);
 
 void archive_see_update(struct archive *archive, const struct update *update); /* committed */
 void archive_forget(struct archive *archive, uint64_t request);                /* client is gone */

@@ -38,6 +38,7 @@ struct coordinator {
     bool started;
     pthread_t thread;
     struct prom_histogram commit_times; /* any thread reads it */
+    struct metrics_handoffs handoffs;   /* any thread reads it */
 
     /* Atomic. */
     bool stop, working;
@@ -230,7 +231,7 @@ static bool confirms_change(const struct update *update)
     for (size_t i = 0; i < update->answers.count; i++) {
         const struct answer *each = &update->answers.items[i];
         if (each->type == &schema_job_view || each->type == &schema_operation_view ||
-            each->status == 204)
+            each->type == &schema_handoff_view || each->status == 204)
             return true;
     }
     return false;
@@ -240,6 +241,7 @@ static bool confirms_change(const struct update *update)
 static void carry_out(struct coordinator *coordinator, struct update *update)
 {
     log_events(update);
+    metrics_handoffs_see(&coordinator->handoffs, update);
     for (size_t i = 0; i < update->calls.count; i++) {
         struct kafka_call *call = &update->calls.items[i];
         if (!kafka_post(coordinator->kafka, call))
@@ -325,6 +327,13 @@ static bool concerns_old_operation(const struct coordinator *coordinator,
            cluster_operation(&coordinator->cluster, event->operation) == NULL;
 }
 
+static bool concerns_old_handoff(const struct coordinator *coordinator,
+                                 const struct coord_event *event)
+{
+    return event->kind == COORD_EVENT_HANDOFF_CANCEL &&
+           cluster_handoff(&coordinator->cluster, event->handoff) == NULL;
+}
+
 static void serve_event(struct coordinator *coordinator, struct coord_event *event)
 {
     if (event->kind == COORD_EVENT_REQUEST_GONE)
@@ -333,6 +342,8 @@ static void serve_event(struct coordinator *coordinator, struct coord_event *eve
         answer_store_failed(coordinator, event->request);
     else if (concerns_old_operation(coordinator, event))
         archive_old_operation(&coordinator->archive, event);
+    else if (concerns_old_handoff(coordinator, event))
+        archive_old_handoff(&coordinator->archive, event);
     else
         step(coordinator, event);
     coord_event_finish(event);
@@ -458,6 +469,15 @@ void coordinator_deliver(void *context, struct kafka_result *result)
 
 /* ---- life */
 
+static void complete_handoff(void *context, struct handoff_view *view)
+{
+    const struct coordinator *coordinator = context;
+    const struct handoff *handoff =
+        coordinator->loaded ? cluster_handoff(&coordinator->cluster, view->id) : NULL;
+    if (handoff != NULL)
+        publish_complete_handoff(&coordinator->cluster, handoff, view);
+}
+
 enum err_code coordinator_create(const struct coordinator_config *config,
                                  struct coordinator **ret_coordinator, struct err *reterr)
 {
@@ -465,6 +485,7 @@ enum err_code coordinator_create(const struct coordinator_config *config,
     struct coordinator *coordinator = mem_calloc(1, sizeof(*coordinator));
     coordinator->config = *config;
     coordinator->commit_times = commit_times_empty;
+    metrics_handoffs_init(&coordinator->handoffs);
     coordinator->load_backoff_ms = LOAD_BACKOFF_MS;
     coordinator->wake_ms = INT64_MAX;
     coordinator->mailbox = mailbox_create(MAILBOX_CAPACITY, finish_message);
@@ -476,6 +497,7 @@ enum err_code coordinator_create(const struct coordinator_config *config,
     if (code == ERR_NONE) {
         archive_init(&coordinator->archive, coordinator->store, config->core.poll_wait_ms_max,
                      answer, coordinator);
+        coordinator->archive.complete = complete_handoff;
         code = store_load(coordinator->store, &coordinator->cluster, reterr);
     }
     if (code != ERR_NONE) {
@@ -542,6 +564,11 @@ void coordinator_count(const struct coordinator *coordinator, struct coordinator
 const struct prom_histogram *coordinator_commit_times(const struct coordinator *coordinator)
 {
     return &coordinator->commit_times;
+}
+
+const struct metrics_handoffs *coordinator_handoffs(const struct coordinator *coordinator)
+{
+    return &coordinator->handoffs;
 }
 
 #ifdef BATON_TEST_HOOKS

@@ -25,6 +25,7 @@
 #include "coordinator/core/step.h"
 #include "coordinator/archive.h"
 #include "coordinator/kafka.h"
+#include "coordinator/metrics_handoff.h"
 #include "coordinator/publish.h"
 #include "coordinator/store.h"
 
@@ -71,6 +72,7 @@ struct coordinator_counts { /* any thread reads them */
 void coordinator_count(const struct coordinator *coordinator,
                        struct coordinator_counts *ret_counts);
 const struct prom_histogram *coordinator_commit_times(const struct coordinator *coordinator);
+const struct metrics_handoffs *coordinator_handoffs(const struct coordinator *coordinator);
 
 #ifdef BATON_TEST_HOOKS
 /* Between create and start only: the store, to make it fail. */

@@ -417,6 +417,11 @@ bool handlers_is_read(enum route_id id)
     case ROUTE_JOB_PUT:
     case ROUTE_JOB_DELETE:
     case ROUTE_AGENT_FORGET:
+    case ROUTE_JOB_MOVE:
+    case ROUTE_JOB_REBALANCE:
+    case ROUTE_HANDOFFS_LIST:
+    case ROUTE_HANDOFF_GET:
+    case ROUTE_HANDOFF_CANCEL:
     case ROUTE_OPERATIONS_LIST:
     case ROUTE_OPERATION_GET:
     case ROUTE_OPERATION_CANCEL:

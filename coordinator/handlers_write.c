@@ -125,6 +125,29 @@ static void delete_job(struct exchange *exchange)
     exchange_post(exchange, &event);
 }
 
+static void move_processor(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_MOVE};
+    if (!check_job_name(exchange) || !exchange_decode(exchange, &schema_move_request, &event.move))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void rebalance_job(struct exchange *exchange)
+{
+    struct rebalance_request request = {0};
+    if (!check_job_name(exchange) ||
+        !exchange_decode(exchange, &schema_rebalance_request, &request))
+        return;
+    struct coord_event event = {.kind = COORD_EVENT_REBALANCE,
+                                .name = mem_strdup(exchange->match.parameters[0]),
+                                .reason = request.reason,
+                                .actor = api_actor(exchange)};
+    exchange_post(exchange, &event);
+}
+
 /* ---- agents, as people see them */
 
 static void forget_agent(struct exchange *exchange)
@@ -135,7 +158,7 @@ static void forget_agent(struct exchange *exchange)
     exchange_post(exchange, &event);
 }
 
-/* ---- operations and events */
+/* ---- operations */
 
 static bool read_operation_id(struct exchange *exchange, uint64_t *ret_id)
 {
@@ -189,7 +212,7 @@ static void cancel_operation(struct exchange *exchange)
     exchange_post(exchange, &event);
 }
 
-static bool read_state(struct exchange *exchange, struct archive_query *query)
+static bool read_operation_state(struct exchange *exchange, struct archive_query *query)
 {
     const char *text = request_parameter(target_of(exchange), "state");
     int state = 0;
@@ -205,7 +228,7 @@ static bool read_state(struct exchange *exchange, struct archive_query *query)
     return true;
 }
 
-static bool read_operation_cursor(struct exchange *exchange, uint64_t *ret_before)
+static bool read_number_cursor(struct exchange *exchange, uint64_t *ret_before)
 {
     const char *text = request_parameter(target_of(exchange), "cursor");
     if (text == NULL || (text_uint_parse(text, INT64_MAX, ret_before) && *ret_before > 0))
@@ -222,11 +245,70 @@ static void list_operations(struct exchange *exchange)
     struct err err;
     if (!check_query(exchange, request_limit(target_of(exchange), &query.limit, &err), &err) ||
         !check_query(exchange, request_job(target_of(exchange), &job, &err), &err) ||
-        !read_state(exchange, &query) || !read_operation_cursor(exchange, &query.before))
+        !read_operation_state(exchange, &query) || !read_number_cursor(exchange, &query.before))
         return;
     query.job = job == NULL ? NULL : mem_strdup(job);
     exchange_ask(exchange, &query);
 }
+
+/* ---- hand-overs */
+
+static bool read_handoff_id(struct exchange *exchange, uint64_t *ret_id)
+{
+    const char *text = exchange->match.parameters[0];
+    if (text_uint_parse(text, INT64_MAX, ret_id) && *ret_id > 0)
+        return true;
+    exchange_problem(exchange, "handoff_not_found", "there is no hand-over \"%s\"", text);
+    return false;
+}
+
+static bool read_handoff_state(struct exchange *exchange, struct archive_query *query)
+{
+    const char *text = request_parameter(target_of(exchange), "state");
+    int state = 0;
+    if (text == NULL)
+        return true;
+    if (!schema_enum_parse(schema_names_handoff_state, text, &state)) {
+        exchange_problem(exchange, "invalid_query",
+                         "state must be learning, caught_up, releasing, released, activating, "
+                         "done, cancelled or failed");
+        return false;
+    }
+    query->only_state = true;
+    query->handoff_state = (enum handoff_state)state;
+    return true;
+}
+
+static void list_handoffs(struct exchange *exchange)
+{
+    struct archive_query query = {.kind = ARCHIVE_QUERY_HANDOFFS};
+    const char *job = NULL;
+    struct err err;
+    if (!check_query(exchange, request_limit(target_of(exchange), &query.limit, &err), &err) ||
+        !check_query(exchange, request_job(target_of(exchange), &job, &err), &err) ||
+        !read_handoff_state(exchange, &query) || !read_number_cursor(exchange, &query.before))
+        return;
+    query.job = job == NULL ? NULL : mem_strdup(job);
+    exchange_ask(exchange, &query);
+}
+
+static void get_handoff(struct exchange *exchange)
+{
+    struct archive_query query = {.kind = ARCHIVE_QUERY_HANDOFF};
+    if (read_handoff_id(exchange, &query.handoff))
+        exchange_ask(exchange, &query);
+}
+
+static void cancel_handoff(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_HANDOFF_CANCEL};
+    if (!read_handoff_id(exchange, &event.handoff))
+        return;
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+/* ---- events */
 
 static void list_events(struct exchange *exchange)
 {
@@ -318,6 +400,21 @@ void handlers_write(struct exchange *exchange)
         return;
     case ROUTE_AGENT_FORGET:
         forget_agent(exchange);
+        return;
+    case ROUTE_JOB_MOVE:
+        move_processor(exchange);
+        return;
+    case ROUTE_JOB_REBALANCE:
+        rebalance_job(exchange);
+        return;
+    case ROUTE_HANDOFFS_LIST:
+        list_handoffs(exchange);
+        return;
+    case ROUTE_HANDOFF_GET:
+        get_handoff(exchange);
+        return;
+    case ROUTE_HANDOFF_CANCEL:
+        cancel_handoff(exchange);
         return;
     case ROUTE_OPERATIONS_LIST:
         list_operations(exchange);

@@ -103,6 +103,7 @@ static void print_owner(struct strbuf *buf, const struct coordinator *coordinato
                 "Time of commits to the database.");
     prom_histogram_print(buf, "baton_store_commit_seconds", NULL,
                          coordinator_commit_times(coordinator));
+    metrics_handoffs_print(buf, coordinator_handoffs(coordinator));
 }
 
 static void print_kafka(struct strbuf *buf, const struct kafka *kafka)

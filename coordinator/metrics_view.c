@@ -237,6 +237,18 @@ static void print_processors_by_state(struct strbuf *buf, const struct view *vie
     }
 }
 
+static void print_handoffs(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_handoffs_running", PROM_TYPE_GAUGE, "Hand-overs under way, by state.");
+    for (int state = 0; state < HANDOFF_PHASES; state++) {
+        int64_t count = 0;
+        for (size_t i = 0; i < view->handoffs.count; i++)
+            count += (int)view->handoffs.items[i].state == state;
+        prom_sample_int(buf, "baton_handoffs_running",
+                        PROM_LABELS({"state", schema_names_handoff_state[state]}), count);
+    }
+}
+
 static void print_problems(struct strbuf *buf, const struct view *view)
 {
     prom_family(buf, "baton_problems", PROM_TYPE_GAUGE, "Problems by job and code.");
@@ -277,6 +289,7 @@ void metrics_print_view(struct strbuf *buf, const struct view *view)
     print_jobs_by_state(buf, view);
     print_agents_by_state(buf, view);
     print_processors_by_state(buf, view);
+    print_handoffs(buf, view);
     print_problems(buf, view);
     print_job_lag(buf, view);
     print_job_rates(buf, view);

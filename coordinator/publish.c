@@ -7,6 +7,7 @@
 
 #include "api/schema.h"
 #include "common/mem.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/core/view.h"
 #include "coordinator/publish_job.h"
 
@@ -64,6 +65,9 @@ static void release_view(struct view *view)
     free(view->jobs.items);
     release_agents(view->agents);
     release_operations(view->operations);
+    for (size_t i = 0; i < view->handoffs.count; i++)
+        schema_free(&schema_handoff_view, &view->handoffs.items[i]);
+    free(view->handoffs.items);
     free(view);
 }
 
@@ -200,6 +204,9 @@ void publish_mark_event(struct publish_dirty *dirty, const struct coord_event *e
     case COORD_EVENT_JOB_DELETE:
     case COORD_EVENT_OPERATION_WAIT:
     case COORD_EVENT_OPERATION_CANCEL:
+    case COORD_EVENT_MOVE:
+    case COORD_EVENT_REBALANCE:
+    case COORD_EVENT_HANDOFF_CANCEL:
     case COORD_EVENT_REQUEST_GONE:
         break; /* what they change is in the update */
     }
@@ -227,7 +234,11 @@ void publish_mark_update(struct publish_dirty *dirty, const struct update *updat
             dirty->operations = true;
             mark_job(dirty, change->operation.job);
             break;
+        case CHANGE_HANDOFF:
+            mark_job(dirty, change->handoff.job);
+            break;
         case CHANGE_META:
+        case CHANGE_ARRIVAL:
         case CHANGE_EVENT:
         case CHANGE_OBSERVATION:
             break;
@@ -258,15 +269,22 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* It changed itself, or one of its owners has said something. */
+static bool names_dirty_agent(const struct publish_dirty *dirty, const char *agent_id)
+{
+    return agent_id != NULL && bsearch(&agent_id, dirty->agents.items, dirty->agents.count,
+                                       sizeof(char *), compare_texts) != NULL;
+}
+
+/* It changed itself, or one of those who have or learn its processors has said something. */
 static bool job_is_dirty(const struct publish_dirty *dirty, const struct job *job)
 {
     if (dirty->all || contains(dirty->jobs.items, dirty->jobs.count, job->row.name))
         return true;
     for (size_t i = 0; i < job->processors.count && dirty->agents.count > 0; i++) {
-        char *const *owner = &job->processors.items[i].placement.agent;
-        if (*owner != NULL && bsearch(owner, dirty->agents.items, dirty->agents.count,
-                                      sizeof(char *), compare_texts) != NULL)
+        const struct processor *processor = &job->processors.items[i];
+        if (names_dirty_agent(dirty, processor->placement.agent) ||
+            (processor->handoff != NULL &&
+             names_dirty_agent(dirty, processor->handoff->row.target)))
             return true;
     }
     return false;
@@ -290,6 +308,11 @@ static void build_jobs(const struct cluster *cluster, const struct view *before,
     }
 }
 
+static struct agent_view *find_view(struct view_agents *agents, const char *agent_id)
+{
+    return agent_id == NULL ? NULL : (struct agent_view *)find_agent(agents, agent_id);
+}
+
 /* Each agent's tasks, and those that it reports active, over all jobs. */
 static void count_tasks(const struct cluster *cluster, struct view_agents *agents)
 {
@@ -297,9 +320,14 @@ static void count_tasks(const struct cluster *cluster, struct view_agents *agent
         const struct job *job = cluster->jobs.items[j];
         for (size_t p = 0; p < job->processors.count; p++) {
             const struct processor *processor = &job->processors.items[p];
-            const char *owner = processor->placement.agent;
-            struct agent_view *view =
-                owner == NULL ? NULL : (struct agent_view *)find_agent(agents, owner);
+            const struct handoff *handoff = processor->handoff;
+            struct agent_view *learner =
+                handoff != NULL && handoff_before_release(handoff->row.state)
+                    ? find_view(agents, handoff->row.target)
+                    : NULL;
+            if (learner != NULL)
+                learner->tasks++;
+            struct agent_view *view = find_view(agents, processor->placement.agent);
             if (view == NULL)
                 continue;
             const struct task_report *report = cluster_report(cluster, processor);
@@ -366,6 +394,18 @@ static struct view_operations *build_operations(const struct cluster *cluster,
     return operations;
 }
 
+/* Few, and their numbers change with every report: made anew each time. */
+static void build_handoffs(const struct cluster *cluster, struct view *view)
+{
+    view->handoffs.count = cluster->handoffs.count;
+    view->handoffs.items = mem_calloc(view->handoffs.count, sizeof(*view->handoffs.items));
+    for (size_t i = 0; i < view->handoffs.count; i++) {
+        const struct handoff *handoff = cluster->handoffs.items[i];
+        view_handoff(&handoff->row, &view->handoffs.items[i]);
+        publish_complete_handoff(cluster, handoff, &view->handoffs.items[i]);
+    }
+}
+
 void publish_build(struct publisher *publisher, const struct cluster *cluster, int64_t now_ms,
                    struct publish_dirty *dirty)
 {
@@ -382,6 +422,7 @@ void publish_build(struct publisher *publisher, const struct cluster *cluster, i
     build_jobs(cluster, before, dirty, now_ms, view);
     view->agents = build_agents(cluster, before, dirty);
     view->operations = build_operations(cluster, before, dirty);
+    build_handoffs(cluster, view);
     swap(publisher, view);
     publish_clear(dirty);
 }

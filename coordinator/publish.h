@@ -48,6 +48,11 @@ struct view_operations { /* those in memory, by number */
     size_t references;
 };
 
+struct view_handoffs { /* those under way, by number */
+    struct handoff_view *items;
+    size_t count;
+};
+
 struct view {
     struct {
         struct view_job **items;
@@ -55,6 +60,7 @@ struct view {
     } jobs; /* by name */
     struct view_agents *agents;
     struct view_operations *operations;
+    struct view_handoffs handoffs;
     char cluster[API_UUID_BYTES + 1];
     uint64_t start_number, decision, epoch, event_id;
     size_t references;
@@ -93,6 +99,10 @@ void publish_clear(struct publish_dirty *dirty);
 /* Owner thread: makes the view of what the cluster is now the newest one, and clears `dirty`. */
 void publish_build(struct publisher *publisher, const struct cluster *cluster, int64_t now_ms,
                    struct publish_dirty *dirty);
+/* Owner thread: adds what the target's and the source's reports tell of a hand-over under way. */
+void publish_complete_handoff(const struct cluster *cluster, const struct handoff *handoff,
+                              struct handoff_view *view);
+
 /* Owner thread: readers get none until the next publish_build. */
 void publish_withdraw(struct publisher *publisher);
 

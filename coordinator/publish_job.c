@@ -195,14 +195,17 @@ static char *explain_absence(const struct cluster *cluster, const struct process
     return publish_text("agent %s was last heard of at %s", view->agent, seen);
 }
 
-static char *explain_report(const struct processor_view *view, const struct task_report *report)
+static char *explain_report(const struct processor_view *view, const struct task_report *report,
+                            const struct handoff *handoff)
 {
     if (report->problems.count > 0)
         return publish_text("%s: %s", report->problems.items[0].code,
                             report->problems.items[0].detail);
     switch (report->state) {
     case TASK_STATE_ACTIVE:
-        return NULL;
+        return handoff == NULL ? NULL
+                               : publish_text("being handed over to %s, see hand-over %" PRIu64,
+                                              handoff->row.target, handoff->row.id);
     case TASK_STATE_OPENING:
         return publish_text("the agent is opening its state and its Kafka clients");
     case TASK_STATE_SEEDING:
@@ -226,7 +229,7 @@ static char *explain_report(const struct processor_view *view, const struct task
     return NULL;
 }
 
-/* Why it is not processing; NULL when it is. */
+/* Why it is not processing, or not for long; NULL when it is. */
 static char *explain(const struct cluster *cluster, const struct job *job,
                      const struct processor *processor, const struct processor_view *view,
                      const struct task_report *report)
@@ -244,7 +247,7 @@ static char *explain(const struct cluster *cluster, const struct job *job,
         return publish_text("agent %s has not reported it yet: %s", view->agent,
                             processor->placement.reason != NULL ? processor->placement.reason
                                                                 : "it is new there");
-    return explain_report(view, report);
+    return explain_report(view, report, processor->handoff);
 }
 
 /* ---- rates */
@@ -427,6 +430,8 @@ static void sum_up(const struct job *job, struct view_job *view)
     for (size_t i = 0; i < view->processors.count; i++)
         add_processor(&view->processors.items[i], status);
     status->agents = count_owners(view);
+    for (size_t i = 0; i < job->processors.count; i++)
+        status->handoffs_running += job->processors.items[i].handoff != NULL;
 }
 
 /* ---- the job */

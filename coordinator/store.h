@@ -33,8 +33,9 @@ void store_close(struct store *store); /* NULL is fine */
 
 /*
  * Fills `cluster` (as cluster_init left it) with everything durable: all jobs, placements, agents,
- * last stored offsets, unfinished operations and the newest finished ones. A fresh database gets
- * its cluster UUID here. On failure the cluster is to be finished by the caller, as after success.
+ * last stored offsets, running hand-overs, unfinished operations and the newest finished ones. A
+ * fresh database gets its cluster UUID here. On failure the cluster is to be finished by the
+ * caller, as after success.
  */
 enum err_code store_load(struct store *store, struct cluster *cluster,
                          struct err *reterr) MUSTCHECK;
@@ -75,13 +76,29 @@ enum err_code store_operations(struct store *store, struct store_operation_query
 enum err_code store_operation(struct store *store, uint64_t id, struct operation_view *ret_view,
                               struct err *reterr) MUSTCHECK;
 
+/* Hand-overs, as operations. Free with schema_free(&schema_handoff_page). */
+struct store_handoff_query {
+    uint64_t before;
+    const char *job; /* NULL: all */
+    bool only_state; /* only those in `state` */
+    enum handoff_state state;
+    uint32_t limit;
+};
+enum err_code store_handoffs(struct store *store, struct store_handoff_query query,
+                             struct handoff_page *ret_page, struct err *reterr) MUSTCHECK;
+
+/* ERR_NOT_FOUND when there is none (any more). Free with schema_free(&schema_handoff_view). */
+enum err_code store_handoff(struct store *store, uint64_t id, struct handoff_view *ret_view,
+                            struct err *reterr) MUSTCHECK;
+
 /*
  * How much history is kept; what is older goes in small slices, as part of later commits. Finished
- * operations only. Defaults: 100,000 events, 10,000 operations.
+ * operations and hand-overs only. Defaults: 100,000 events, 10,000 operations, 10,000 hand-overs.
  */
 struct store_retention {
     uint64_t events;
     uint64_t operations;
+    uint64_t handoffs;
 };
 void store_retain(struct store *store, struct store_retention retention);
 

@@ -41,6 +41,13 @@ enum store_statement {
     STORE_OPERATION_GET,
     STORE_OPERATION_PAGE,
     STORE_OPERATION_PRUNE,
+    STORE_HANDOFF_PUT,
+    STORE_HANDOFF_LIST,
+    STORE_HANDOFF_GET,
+    STORE_HANDOFF_PAGE,
+    STORE_HANDOFF_PRUNE,
+    STORE_ARRIVAL_PUT,
+    STORE_ARRIVAL_LIST,
     STORE_EVENT_PUT,
     STORE_EVENT_PAGE,
     STORE_EVENT_PAGE_OF_JOB,
@@ -122,5 +129,13 @@ enum err_code store_corrupt(const struct store *store, const char *what, struct 
 /* Columns as STORE_OPERATION_LIST has them. */
 enum err_code store_read_operation(const struct store *store, sqlite3_stmt *statement,
                                    struct operation_row *ret_row, struct err *reterr) MUSTCHECK;
+
+/* Columns as STORE_HANDOFF_LIST has them (store_handoff.c). */
+enum err_code store_read_handoff(const struct store *store, sqlite3_stmt *statement,
+                                 struct handoff_row *ret_row, struct err *reterr) MUSTCHECK;
+enum err_code store_write_handoff(struct store *store, const struct handoff_row *row,
+                                  struct err *reterr) MUSTCHECK;
+enum err_code store_load_handoffs(struct store *store, struct cluster *cluster,
+                                  struct err *reterr) MUSTCHECK;
 
 #endif

@@ -38,9 +38,9 @@ static enum err_code load_meta(struct store *store, struct cluster *cluster, str
         return make_meta(store, cluster, reterr);
     struct change change = {.kind = CHANGE_META};
     uint64_t *const numbers[] = {&change.meta.start_number, &change.meta.decision,
-                                 &change.meta.epoch, &change.meta.event_id,
-                                 &change.meta.operation_id};
-    for (int i = 0; code == ERR_NONE && i < 5; i++)
+                                 &change.meta.epoch,        &change.meta.event_id,
+                                 &change.meta.operation_id, &change.meta.handoff_id};
+    for (int i = 0; code == ERR_NONE && i < 6; i++)
         code = store_column_uint(store, statement, i + 1, numbers[i], reterr);
     const char *uuid = store_column_peek(statement, 0);
     if (code == ERR_NONE && !schema_uuid_valid(uuid))
@@ -266,9 +266,11 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
         enum err_code code = store_next(store, statement, &found, reterr);
         if (code != ERR_NONE || !found)
             return code;
-        uint64_t epoch;
+        uint64_t epoch, handoff;
         int64_t processor = store_column_int(statement, 1);
         code = store_column_uint(store, statement, 4, &epoch, reterr);
+        if (code == ERR_NONE)
+            code = store_column_uint(store, statement, 9, &handoff, reterr);
         if (code == ERR_NONE && !has_processor(cluster, store_column_peek(statement, 0), processor))
             code = store_corrupt(store, "a placement without its job", reterr);
         if (code != ERR_NONE) {
@@ -282,6 +284,7 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
                                               .agent_incarnation = store_column_text(statement, 3),
                                               .epoch = epoch,
                                               .activated = store_column_int(statement, 5) != 0,
+                                              .handoff = handoff,
                                               .trouble = store_column_text(statement, 6),
                                               .reason = store_column_text(statement, 7),
                                               .changed_at = store_column_int(statement, 8)}};
@@ -376,7 +379,9 @@ enum err_code store_read_operation(const struct store *store, sqlite3_stmt *stat
                                       .reason = store_column_text(statement, 6),
                                       .error = store_column_text(statement, 7),
                                       .created_at = store_column_int(statement, 8),
-                                      .updated_at = store_column_int(statement, 9)};
+                                      .updated_at = store_column_int(statement, 9),
+                                      .processor = store_column_known(statement, 10),
+                                      .target = store_column_text(statement, 11)};
     return ERR_NONE;
 }
 
@@ -400,12 +405,36 @@ static enum err_code load_operations(struct store *store, struct cluster *cluste
     }
 }
 
+/* ---- arrivals */
+
+static enum err_code load_arrivals(struct store *store, struct cluster *cluster, struct err *reterr)
+{
+    sqlite3_stmt *statement = store_statement(store, STORE_ARRIVAL_LIST);
+    for (;;) {
+        bool found;
+        enum err_code code = store_next(store, statement, &found, reterr);
+        if (code != ERR_NONE || !found)
+            return code;
+        if (cluster_job(cluster, store_column_peek(statement, 0)) == NULL) {
+            store_leave(statement);
+            return store_corrupt(store, "an arrival without its job", reterr);
+        }
+        struct change change = {.kind = CHANGE_ARRIVAL,
+                                .arrival = {.job = store_column_text(statement, 0),
+                                            .agent = store_column_text(statement, 1),
+                                            .incarnation = store_column_text(statement, 2),
+                                            .open = store_column_int(statement, 3) != 0}};
+        cluster_apply(cluster, &change);
+    }
+}
+
 /* ---- all of it */
 
 enum err_code store_load(struct store *store, struct cluster *cluster, struct err *reterr)
 {
     static enum err_code (*const loaders[])(struct store *, struct cluster *, struct err *) = {
-        load_meta, load_agents, load_jobs, load_placements, load_offsets, load_operations};
+        load_meta,    load_agents,         load_jobs,     load_placements,
+        load_offsets, store_load_handoffs, load_arrivals, load_operations};
     enum err_code code = ERR_NONE;
     for (size_t i = 0; code == ERR_NONE && i < sizeof(loaders) / sizeof(loaders[0]); i++)
         code = loaders[i](store, cluster, reterr);

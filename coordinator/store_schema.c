@@ -140,6 +140,55 @@ static const char *const migrations[] = {
     "CREATE VIEW progress AS"
     "  SELECT o.job, o.processor, i.name AS topic, o.partition, o.t0, o.t1, o.t2, o.at"
     "  FROM offsets AS o LEFT JOIN job_inputs AS i ON i.job = o.job AND i.topic = o.topic;",
+
+    /* ---- 2: hand-overs */
+
+    "ALTER TABLE meta ADD COLUMN handoff_id INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE placements ADD COLUMN handoff INTEGER NOT NULL DEFAULT 0;" /* 0: none */
+    "ALTER TABLE operations ADD COLUMN processor INTEGER;"
+    "ALTER TABLE operations ADD COLUMN target TEXT;"
+
+    /* Running ones, and history, which outlives its job. */
+    "CREATE TABLE handoffs ("
+    "  id INTEGER PRIMARY KEY,"
+    "  kind TEXT NOT NULL,"
+    "  job TEXT NOT NULL,"
+    "  job_incarnation TEXT NOT NULL,"
+    "  processor INTEGER NOT NULL,"
+    "  partitions TEXT NOT NULL," /* JSON: [0, 4] */
+    "  state TEXT NOT NULL,"
+    "  forced INTEGER NOT NULL,"
+    "  planned INTEGER NOT NULL,"
+    "  source TEXT NOT NULL,"
+    "  source_incarnation TEXT NOT NULL,"
+    "  source_epoch INTEGER NOT NULL,"
+    "  target TEXT NOT NULL,"
+    "  target_incarnation TEXT NOT NULL,"
+    "  target_epoch INTEGER NOT NULL," /* 0: not given yet */
+    "  operation INTEGER NOT NULL,"    /* 0: none */
+    "  reason TEXT NOT NULL,"
+    "  error TEXT,"
+    "  started_at INTEGER NOT NULL,"
+    "  changed_at INTEGER NOT NULL,"
+    "  stopped_at INTEGER,"
+    "  learning_ms INTEGER,"
+    "  caught_up_ms INTEGER,"
+    "  releasing_ms INTEGER,"
+    "  released_ms INTEGER,"
+    "  activating_ms INTEGER,"
+    "  output_gap_ms INTEGER"
+    ") STRICT;"
+    "CREATE INDEX handoffs_of_job ON handoffs (job);"
+
+    /* Starts of agents and the jobs that they came to: open, they are owed processors. */
+    "CREATE TABLE arrivals ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  agent TEXT NOT NULL REFERENCES agents ON DELETE CASCADE,"
+    "  incarnation TEXT NOT NULL,"
+    "  open INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, agent)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX arrivals_of_agent ON arrivals (agent);",
 };
 
 int store_schema_version(void)
@@ -154,24 +203,33 @@ const char *store_schema_migration(int version)
 }
 
 const char *const store_names_step[] = {"commit_starts", "sample", "close_tasks",
-                                        "fence",         "end",    NULL};
-const char *const store_names_kind[] = {"create_job", "delete_job", NULL};
+                                        "fence",         "queue",  "hand_over",
+                                        "even_out",      "end",    NULL};
+const char *const store_names_kind[] = {"create_job", "delete_job", "move", "rebalance", NULL};
 
 #define OPERATION_COLUMNS                                                                          \
-    "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at"
+    "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at,"          \
+    " processor, target"
+#define HANDOFF_COLUMNS                                                                            \
+    "id, kind, job, job_incarnation, processor, partitions, state, forced, planned, source,"       \
+    " source_incarnation, source_epoch, target, target_incarnation, target_epoch, operation,"      \
+    " reason, error, started_at, changed_at, stopped_at, learning_ms, caught_up_ms,"               \
+    " releasing_ms, released_ms, activating_ms, output_gap_ms"
 #define EVENT_COLUMNS "id, at, kind, job, processor, agent, operation, actor, detail"
 #define UNFINISHED    "state IN ('pending', 'running')"
+#define ENDED         "state IN ('done', 'cancelled', 'failed')"
 
 static const char *const statements[STORE_STATEMENT_COUNT] = {
     [STORE_BEGIN] = "BEGIN IMMEDIATE",
     [STORE_COMMIT] = "COMMIT",
 
     [STORE_META_PUT] = "INSERT INTO meta (id, cluster, start_number, decision, epoch, event_id,"
-                       " operation_id) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)"
+                       " operation_id, handoff_id) VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7)"
                        " ON CONFLICT (id) DO UPDATE SET cluster = ?1, start_number = ?2,"
-                       " decision = ?3, epoch = ?4, event_id = ?5, operation_id = ?6",
-    [STORE_META_GET] =
-        "SELECT cluster, start_number, decision, epoch, event_id, operation_id FROM meta",
+                       " decision = ?3, epoch = ?4, event_id = ?5, operation_id = ?6,"
+                       " handoff_id = ?7",
+    [STORE_META_GET] = "SELECT cluster, start_number, decision, epoch, event_id, operation_id,"
+                       " handoff_id FROM meta",
 
     /* An upsert, not a replacement: that would take the rows of the other tables along. */
     [STORE_JOB_PUT] =
@@ -201,11 +259,11 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_PLACEMENT_PUT] =
         "INSERT INTO placements (job, processor, agent, agent_incarnation, epoch, activated,"
-        " trouble, reason, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
+        " trouble, reason, changed_at, handoff) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
         " ON CONFLICT (job, processor) DO UPDATE SET agent = ?3, agent_incarnation = ?4,"
-        " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9",
+        " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9, handoff = ?10",
     [STORE_PLACEMENT_LIST] = "SELECT job, processor, agent, agent_incarnation, epoch, activated,"
-                             " trouble, reason, changed_at FROM placements",
+                             " trouble, reason, changed_at, handoff FROM placements",
     [STORE_OFFSETS_CLEAR] = "DELETE FROM offsets WHERE job = ?1 AND processor = ?2",
     [STORE_OFFSET_PUT] = "INSERT INTO offsets (job, processor, topic, partition, t0, t1, t2, at)"
                          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
@@ -229,9 +287,10 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_OPERATION_PUT] =
         "INSERT INTO operations (" OPERATION_COLUMNS ")"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
         " ON CONFLICT (id) DO UPDATE SET kind = ?2, job = ?3, job_incarnation = ?4, state = ?5,"
-        " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10",
+        " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10,"
+        " processor = ?11, target = ?12",
     [STORE_OPERATION_LIST] =
         "SELECT " OPERATION_COLUMNS " FROM operations WHERE " UNFINISHED
         " OR id IN (SELECT id FROM operations WHERE NOT " UNFINISHED " ORDER BY id DESC LIMIT ?1)",
@@ -244,6 +303,26 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
         "DELETE FROM operations WHERE id IN (SELECT id FROM operations WHERE NOT " UNFINISHED
         " ORDER BY id LIMIT min(?2, max(0, (SELECT count(*) FROM operations WHERE NOT " UNFINISHED
         ") - ?1)))",
+
+    /* All but the ends and times never change: a hand-over has few changes, so it is put whole. */
+    [STORE_HANDOFF_PUT] =
+        "INSERT OR REPLACE INTO handoffs (" HANDOFF_COLUMNS ")"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+        " ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
+    [STORE_HANDOFF_LIST] =
+        "SELECT " HANDOFF_COLUMNS " FROM handoffs WHERE NOT " ENDED " ORDER BY id",
+    [STORE_HANDOFF_GET] = "SELECT " HANDOFF_COLUMNS " FROM handoffs WHERE id = ?1",
+    [STORE_HANDOFF_PAGE] = "SELECT " HANDOFF_COLUMNS " FROM handoffs"
+                           " WHERE id < ?1 AND (?2 IS NULL OR job = ?2)"
+                           " AND (?3 IS NULL OR state = ?3) ORDER BY id DESC LIMIT ?4",
+    [STORE_HANDOFF_PRUNE] =
+        "DELETE FROM handoffs WHERE id IN (SELECT id FROM handoffs WHERE " ENDED
+        " ORDER BY id LIMIT min(?2, max(0, (SELECT count(*) FROM handoffs WHERE " ENDED ") - ?1)))",
+
+    [STORE_ARRIVAL_PUT] = "INSERT INTO arrivals (job, agent, incarnation, open)"
+                          " VALUES (?1, ?2, ?3, ?4)"
+                          " ON CONFLICT (job, agent) DO UPDATE SET incarnation = ?3, open = ?4",
+    [STORE_ARRIVAL_LIST] = "SELECT job, agent, incarnation, open FROM arrivals",
 
     [STORE_EVENT_PUT] = "INSERT INTO events (" EVENT_COLUMNS ")"
                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

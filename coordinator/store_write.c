@@ -23,6 +23,7 @@ static enum err_code write_meta(struct store *store, const struct meta_row *row,
     store_bind_uint(statement, 4, row->epoch);
     store_bind_uint(statement, 5, row->event_id);
     store_bind_uint(statement, 6, row->operation_id);
+    store_bind_uint(statement, 7, row->handoff_id);
     return store_run(store, STORE_META_PUT, reterr);
 }
 
@@ -145,6 +146,7 @@ static enum err_code write_placement(struct store *store, const struct placement
     store_bind_text(statement, 7, row->trouble);
     store_bind_text(statement, 8, row->reason);
     store_bind_int(statement, 9, row->changed_at);
+    store_bind_uint(statement, 10, row->handoff);
     return store_run(store, STORE_PLACEMENT_PUT, reterr);
 }
 
@@ -227,7 +229,20 @@ static enum err_code write_operation(struct store *store, const struct operation
     store_bind_text(statement, 8, row->error);
     store_bind_int(statement, 9, row->created_at);
     store_bind_int(statement, 10, row->updated_at);
+    store_bind_known(statement, 11, row->processor);
+    store_bind_text(statement, 12, row->target);
     return store_run(store, STORE_OPERATION_PUT, reterr);
+}
+
+static enum err_code write_arrival(struct store *store, const struct arrival_row *row,
+                                   struct err *reterr)
+{
+    sqlite3_stmt *statement = store_statement(store, STORE_ARRIVAL_PUT);
+    store_bind_text(statement, 1, row->job);
+    store_bind_text(statement, 2, row->agent);
+    store_bind_text(statement, 3, row->incarnation);
+    store_bind_int(statement, 4, row->open);
+    return store_run(store, STORE_ARRIVAL_PUT, reterr);
 }
 
 static enum err_code write_event(struct store *store, const struct event_view *event,
@@ -262,14 +277,17 @@ static enum err_code prune(struct store *store, enum store_statement statement, 
 static enum err_code prune_history(struct store *store, const struct update *update,
                                    struct err *reterr)
 {
-    size_t events = 0, operations = 0;
+    size_t events = 0, operations = 0, handoffs = 0;
     for (size_t i = 0; i < update->changes.count; i++) {
         events += update->changes.items[i].kind == CHANGE_EVENT;
         operations += update->changes.items[i].kind == CHANGE_OPERATION;
+        handoffs += update->changes.items[i].kind == CHANGE_HANDOFF;
     }
     enum err_code code = prune(store, STORE_EVENT_PRUNE, store->retention.events, events, reterr);
     if (code == ERR_NONE)
         code = prune(store, STORE_OPERATION_PRUNE, store->retention.operations, operations, reterr);
+    if (code == ERR_NONE)
+        code = prune(store, STORE_HANDOFF_PRUNE, store->retention.handoffs, handoffs, reterr);
     return code;
 }
 
@@ -293,6 +311,10 @@ static enum err_code write_change(struct store *store, const struct change *chan
         return remove_agent(store, change->agent.agent_id, reterr);
     case CHANGE_OPERATION:
         return write_operation(store, &change->operation, reterr);
+    case CHANGE_HANDOFF:
+        return store_write_handoff(store, &change->handoff, reterr);
+    case CHANGE_ARRIVAL:
+        return write_arrival(store, &change->arrival, reterr);
     case CHANGE_EVENT:
         return write_event(store, &change->event, reterr);
     case CHANGE_OBSERVATION:

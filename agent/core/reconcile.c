@@ -148,12 +148,12 @@ static void drop_slot(const struct reconcile_slot *slots, size_t index,
 }
 
 /* A fenced epoch is over for this agent whoever was right: the coordinator gives a new one when it
- * is still the owner. Other failures are tried again in their time, and at once when what is wanted
- * has changed. */
+ * is still the owner. So is one that was released: it was told so, and is believed. Other failures
+ * are tried again in their time, and at once when what is wanted has changed. */
 static bool may_start(const struct reconcile_slot *slot, const struct document_job *job,
                       const struct document_task *task, int64_t now_ms)
 {
-    if (slot->fenced && task->role == TASK_ROLE_ACTIVE && task->epoch <= slot->task->epoch)
+    if (slot->spent && task->role == TASK_ROLE_ACTIVE && task->epoch <= slot->task->epoch)
         return false;
     return now_ms >= slot->retry_ms || !is_told(slot, job, task);
 }
@@ -231,7 +231,7 @@ int64_t reconcile_wake_ms(const struct reconcile_slot *slots, size_t slot_count,
 {
     int64_t wake_ms = INT64_MAX;
     for (size_t i = 0; i < slot_count; i++) {
-        if (slots[i].state == RECONCILE_DOWN && !slots[i].fenced && slots[i].retry_ms > now_ms &&
+        if (slots[i].state == RECONCILE_DOWN && !slots[i].spent && slots[i].retry_ms > now_ms &&
             slots[i].retry_ms < wake_ms)
             wake_ms = slots[i].retry_ms;
     }

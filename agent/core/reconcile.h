@@ -9,7 +9,8 @@
  *             START       |  ^                                              |
  *   DOWN ------^          |  '-- DESIRE: told something new                 | the thread ended
  *    |  ^-----------------+-------------------------------------------------'
- *    |   the thread ended (by itself: failed, fenced), or could not be started
+ *    |   the thread ended (by itself: released, or closed because what it was told can not change
+ * in |   a running task), or could not be started
  *    '--REMOVE--> (none): the document does not name it any more; its state directory stays
  *
  * A slot is known by job, job incarnation and processor, and there is one at most of each. The
@@ -38,7 +39,9 @@ struct reconcile_slot {             /* borrowed */
     const struct document_task *task;
     enum reconcile_state state;
     int64_t retry_ms; /* DOWN: not started again before */
-    bool fenced;      /* DOWN: it ended FENCED: never active again under the epoch of `task` */
+    bool spent; /* DOWN: it ended FENCED, or released what it owned: never active again under the
+                   epoch of `task`. It stays, for its report, until the document drops it or has
+                   a higher epoch. */
 };
 
 enum reconcile_kind { RECONCILE_STOP, RECONCILE_REMOVE, RECONCILE_DESIRE, RECONCILE_START };

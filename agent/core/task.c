@@ -1,7 +1,6 @@
 #include "agent/core/task.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +19,11 @@ static const struct fsm_table phase_table =
         .states =
             {
                 [TASK_PHASE_OPEN] = {"open", PHASE(RANGES) | PHASE_ENDS},
-                [TASK_PHASE_RANGES] = {"ranges", PHASE(VERIFY) | PHASE(PRODUCER) | PHASE_ENDS},
-                [TASK_PHASE_VERIFY] = {"verify", PHASE(PRODUCER) | PHASE(RANGES) | PHASE_ENDS},
+                [TASK_PHASE_RANGES] = {"ranges",
+                                       PHASE(VERIFY) | PHASE(LEARN) | PHASE(PRODUCER) | PHASE_ENDS},
+                [TASK_PHASE_VERIFY] = {"verify",
+                                       PHASE(LEARN) | PHASE(PRODUCER) | PHASE(RANGES) | PHASE_ENDS},
+                [TASK_PHASE_LEARN] = {"learn", PHASE(PRODUCER) | PHASE(CHECKPOINT) | PHASE_ENDS},
                 [TASK_PHASE_PRODUCER] = {"producer", PHASE(COMMITTED) | PHASE(FENCED) | PHASE_ENDS},
                 [TASK_PHASE_COMMITTED] = {"committed",
                                           PHASE(REPLAY) | PHASE(OPEN) | PHASE(FENCED) | PHASE_ENDS},
@@ -29,7 +31,7 @@ static const struct fsm_table phase_table =
                 [TASK_PHASE_STAMP] = {"stamp", PHASE(ACTIVE) | PHASE(RELEASE) | PHASE_WORK},
                 [TASK_PHASE_ACTIVE] = {"active", PHASE(REINIT) | PHASE(RELEASE) | PHASE_WORK},
                 [TASK_PHASE_REINIT] = {"reinit", PHASE(RELEASE) | PHASE_WORK},
-                [TASK_PHASE_RELEASE] = {"release", PHASE(CHECKPOINT) | PHASE(FENCED) | PHASE_ENDS},
+                [TASK_PHASE_RELEASE] = {"release", PHASE(CHECKPOINT) | PHASE_WORK},
                 [TASK_PHASE_CHECKPOINT] = {"checkpoint", PHASE_ENDS},
                 [TASK_PHASE_CLOSED] = {"closed", 0},
                 [TASK_PHASE_FENCED] = {"fenced", PHASE(OPEN) | PHASE(CLOSED)},
@@ -46,12 +48,13 @@ static const int phase_action[TASK_PHASE_COUNT] = {
     [TASK_PHASE_COMMITTED] = TASK_ACTION_FETCH_COMMITTED + 1,
 };
 
-void task_init(struct task *task, const struct task_config *config, uint64_t epoch,
-               struct task_partition *partitions, size_t partition_count, int64_t now_ms)
+void task_init(struct task *task, const struct task_config *config,
+               const struct task_desired *desired, struct task_partition *partitions,
+               size_t partition_count, int64_t now_ms)
 {
     *task = (struct task){
         .config = *config,
-        .epoch = epoch,
+        .desired = *desired,
         .partitions = partitions,
         .partition_count = partition_count,
         .commit_due_ms = TASK_NEVER,
@@ -59,6 +62,7 @@ void task_init(struct task *task, const struct task_config *config, uint64_t epo
         .renew_due_ms = TASK_NEVER,
         .watch_due_ms = TASK_NEVER,
         .notice_due_ms = TASK_NEVER,
+        .followed_ms = TASK_NEVER,
     };
     for (size_t i = 0; i < partition_count; i++) {
         partitions[i].t1 = API_UNKNOWN;
@@ -102,40 +106,9 @@ void task_move(struct task *task, enum task_phase phase, int64_t now_ms)
 {
     if (task->phase.state != (int)phase)
         (void)fsm_move(&task->phase, phase, now_ms); /* the shell measures; the core has no use */
-}
-
-void task_set_problem(struct task *task, const char *code, const char *detail, int64_t now_ms)
-{
-    if (strcmp(task->code, code) != 0)
-        task->problem_since_ms = now_ms;
-    (void)snprintf(task->code, sizeof(task->code), "%s", code);
-    (void)snprintf(task->detail, sizeof(task->detail), "%s", detail == NULL ? "" : detail);
-}
-
-void task_set_problem_at(struct task *task, size_t index, const char *code, const char *detail,
-                         int64_t now_ms)
-{
-    const struct task_partition *partition = &task->partitions[index];
-    char text[TASK_DETAIL_BYTES];
-
-    (void)snprintf(text, sizeof(text),
-                   "input %u partition %u: %s (T0 %lld, T1 %lld, T2 %lld, log %lld..%lld)",
-                   partition->topic, partition->partition, detail, (long long)partition->t0,
-                   (long long)partition->t1, (long long)partition->position,
-                   (long long)partition->range.log_start, (long long)partition->range.end);
-    task_set_problem(task, code, text, now_ms);
-}
-
-void task_clear_problem(struct task *task)
-{
-    task->code[0] = '\0';
-    task->detail[0] = '\0';
-}
-
-void task_clear_problem_of(struct task *task, const char *code)
-{
-    if (strcmp(task->code, code) == 0)
-        task_clear_problem(task);
+    task->caught_up = task->caught_up && phase == TASK_PHASE_LEARN;
+    task->releasing =
+        task->releasing && (phase == TASK_PHASE_RELEASE || phase == TASK_PHASE_CHECKPOINT);
 }
 
 void task_back_off(struct task *task, int64_t now_ms)
@@ -156,6 +129,7 @@ static void close_all(struct task *task, struct task_actions *actions)
     task->halting = false;
     task->commit_all = false;
     task->full = false;
+    task->warm = false;
     task->commit_due_ms = TASK_NEVER;
     task_hold(task);
     task_give_up(task);
@@ -170,6 +144,10 @@ void task_end(struct task *task, struct task_actions *actions, int64_t now_ms)
 
 void task_fail(struct task *task, struct task_actions *actions, int64_t retry_ms, int64_t now_ms)
 {
+    if (task->released) { /* nothing to come back for, whatever became of the state */
+        task_end(task, actions, now_ms);
+        return;
+    }
     task_move(task, TASK_PHASE_FAILED, now_ms);
     task->retry_ms = retry_ms;
     close_all(task, actions);
@@ -192,13 +170,16 @@ void task_enter(struct task *task, struct task_actions *actions, enum task_phase
     if (task->retry_ms > now_ms)
         return;
     if (phase == TASK_PHASE_OPEN || phase == TASK_PHASE_PRODUCER)
-        task->epoch_tried = task->epoch;
+        task->epoch_tried = task->desired.epoch;
     if (phase == TASK_PHASE_OPEN)
         task->restart = false;
     if (phase == TASK_PHASE_PRODUCER) {
-        assert(!task->fenced || task->epoch > task->epoch_working);
-        task->epoch_working = task->epoch;
+        assert(!task->desired.learner);
+        assert(!task->released);
+        assert(!task->fenced || task->desired.epoch > task->epoch_working);
+        task->epoch_working = task->desired.epoch;
         task->fenced = false;
+        task->warm = false; /* used up by this, whatever comes of it */
     }
     task_ask(task, actions, (enum task_action)(phase_action[phase] - 1));
 }
@@ -245,10 +226,19 @@ static void handle_broken(struct task *task, const struct task_event *event,
 {
     task_set_problem(task, event->code != NULL ? event->code : "transaction_failed", event->detail,
                      event->now_ms);
-    if (event->fatal)
+    if (event->fatal) {
         task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
-    else
+    } else if (task->phase.state == TASK_PHASE_LEARN) { /* no producer, nothing to repair */
+        task_back_off(task, event->now_ms);
+        task_fail(task, actions, task->retry_ms, event->now_ms);
+    } else {
         task_repair(task, actions, event->now_ms);
+    }
+}
+
+static bool is_in(const struct task *task, enum task_phase first, enum task_phase last)
+{
+    return task->phase.state >= (int)first && task->phase.state <= (int)last;
 }
 
 static void handle_tick(struct task *task, const struct task_event *event,
@@ -259,7 +249,7 @@ static void handle_tick(struct task *task, const struct task_event *event,
 
     if (task->waiting)
         return;
-    if (phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_STAMP || phase == TASK_PHASE_ACTIVE)
+    if (phase == TASK_PHASE_LEARN || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE))
         task_tick_working(task, actions, now_ms);
     else if (phase == TASK_PHASE_FAILED && now_ms >= task->retry_ms)
         task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
@@ -267,10 +257,18 @@ static void handle_tick(struct task *task, const struct task_event *event,
         task_enter(task, actions, phase, now_ms);
 }
 
+/* Once a release has begun under an epoch only a higher one takes it back, and once it is done
+ * nothing does: what is reported of it stays as it was done. */
 static void handle_desired(struct task *task, const struct task_event *event)
 {
-    if (event->epoch > task->epoch)
-        task->epoch = event->epoch;
+    const struct task_desired *desired = &event->desired;
+
+    if (!task->released && desired->epoch >= task->desired.epoch + (task->releasing ? 1 : 0)) {
+        bool learner = task->desired.learner && desired->learner;
+
+        task->desired = *desired;
+        task->desired.learner = learner;
+    }
     if (event->restart && task->phase.state == TASK_PHASE_FAILED)
         task->retry_ms = event->now_ms;
     else if (event->restart && task->halting)
@@ -304,11 +302,6 @@ static bool is_answer(const struct task *task, const struct task_event *event)
     return task->waiting && (answered[event->kind] & (UINT32_C(1) << task->awaited)) != 0;
 }
 
-static bool is_in(const struct task *task, enum task_phase first, enum task_phase last)
-{
-    return task->phase.state >= (int)first && task->phase.state <= (int)last;
-}
-
 /*
  * An event that answers nothing. Late answers, and what is said of things that have been closed
  * since, mean nothing any more; what was said of a record or a position while a commit was under
@@ -316,11 +309,14 @@ static bool is_in(const struct task *task, enum task_phase first, enum task_phas
  */
 static bool is_heard(const struct task *task, const struct task_event *event)
 {
+    bool learning = task->phase.state == TASK_PHASE_LEARN;
+
     switch (event->kind) {
     case TASK_EVENT_START:
         return task->phase.state == TASK_PHASE_OPEN && !task->waiting;
     case TASK_EVENT_TICK:
     case TASK_EVENT_DESIRED:
+    case TASK_EVENT_FOLLOW:
     case TASK_EVENT_STOP:
         return true;
     case TASK_EVENT_RANGES:
@@ -331,13 +327,15 @@ static bool is_heard(const struct task *task, const struct task_event *event)
     case TASK_EVENT_COMMIT_FENCED:
     case TASK_EVENT_OUTPUT_FAILED:
         return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE);
+    case TASK_EVENT_ASSIGN_FAILED:
+        return is_in(task, TASK_PHASE_LEARN, TASK_PHASE_RELEASE);
     case TASK_EVENT_STORE_CORRUPT:
     case TASK_EVENT_STORE_FAILED:
-        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_CHECKPOINT);
+        return learning || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_CHECKPOINT);
     case TASK_EVENT_FULL:
     case TASK_EVENT_POSITION_LOST:
     case TASK_EVENT_RECORD_REFUSED:
-        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE) && !task->waiting;
+        return learning || (is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE) && !task->waiting);
     default:
         return false;
     }
@@ -355,6 +353,9 @@ static void handle_life(struct task *task, const struct task_event *event,
         break;
     case TASK_EVENT_DESIRED:
         handle_desired(task, event);
+        break;
+    case TASK_EVENT_FOLLOW:
+        task_follow(task, event, actions);
         break;
     case TASK_EVENT_STOP:
         task->stopping = true;
@@ -432,6 +433,12 @@ static void handle_working(struct task *task, const struct task_event *event,
     case TASK_EVENT_FULL:
         task->full = true;
         break;
+    case TASK_EVENT_ASSIGN_FAILED:
+        task->assigned = false;
+        /* On the way through an activation already: its replay assigns anew. */
+        if (!is_in(task, TASK_PHASE_PRODUCER, TASK_PHASE_COMMITTED))
+            handle_broken(task, event, actions);
+        break;
     default:
         assert(event->kind == TASK_EVENT_COMMIT_FAILED || event->kind == TASK_EVENT_OUTPUT_FAILED);
         handle_broken(task, event, actions);
@@ -458,14 +465,18 @@ static void settle(struct task *task, struct task_actions *actions, int64_t now_
 
     if (task->waiting || is_in(task, TASK_PHASE_RELEASE, TASK_PHASE_CLOSED))
         return;
-    if (task->stopping) {
+    if (task->stopping || (phase == TASK_PHASE_ACTIVE && task->desired.release &&
+                           task->desired.epoch == task->epoch_working)) {
         task_release(task, actions, now_ms);
-    } else if ((phase == TASK_PHASE_FENCED && task->epoch > task->epoch_working) ||
-               (phase == TASK_PHASE_FAILED && task->epoch > task->epoch_tried)) {
+    } else if ((phase == TASK_PHASE_FENCED && task->desired.epoch > task->epoch_working) ||
+               (phase == TASK_PHASE_FAILED && task->desired.epoch > task->epoch_tried)) {
         task->retry_ms = now_ms;
         task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
+    } else if (phase == TASK_PHASE_LEARN && !task->desired.learner) {
+        task->retry_ms = now_ms;
+        task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);
     } else if ((phase == TASK_PHASE_ACTIVE || phase == TASK_PHASE_REPLAY) &&
-               task->epoch > task->epoch_working) {
+               task->desired.epoch > task->epoch_working) {
         /* In STAMP the first commit comes first: it is due, and what it carries is not repeated. */
         task_reinit(task, actions, now_ms);
     }
@@ -479,8 +490,9 @@ static int64_t next_wake(const struct task *task, int64_t now_ms)
         return TASK_NEVER;
     if (phase_action[phase] != 0 || phase == TASK_PHASE_FAILED)
         return task->retry_ms;
-    return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE) ? task_wake_working(task, now_ms)
-                                                             : TASK_NEVER;
+    if (phase == TASK_PHASE_LEARN || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE))
+        return task_wake_working(task, now_ms);
+    return TASK_NEVER;
 }
 
 void task_step(struct task *task, const struct task_event *event, struct task_actions *ret_actions)
@@ -491,7 +503,7 @@ void task_step(struct task *task, const struct task_event *event, struct task_ac
     ret_actions->count = 0;
     if (answer)
         task->waiting = false;
-    /* A stop does not wait for an activation to get on: nothing was applied, all can be closed. */
+    /* A stop does not wait for an activation to get on: nothing was put out, all can be closed. */
     if (heard && !(answer && task->stopping && task->phase.state < TASK_PHASE_REPLAY))
         dispatch(task, event, ret_actions);
     settle(task, ret_actions, event->now_ms);
@@ -517,8 +529,10 @@ bool task_may_read(const struct task *task)
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
 
-    return !task->waiting && !task->halting && !(task->full && task->checkpoint_running) &&
-           (phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_STAMP || phase == TASK_PHASE_ACTIVE);
+    return task->assigned && !task->waiting && !task->halting &&
+           !(task->full && task->checkpoint_running) &&
+           (phase == TASK_PHASE_LEARN || phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_STAMP ||
+            phase == TASK_PHASE_ACTIVE);
 }
 
 bool task_may_output(const struct task *task)
@@ -533,6 +547,8 @@ enum task_state task_state(const struct task *task)
     case TASK_PHASE_RANGES:
     case TASK_PHASE_VERIFY:
         return TASK_STATE_OPENING;
+    case TASK_PHASE_LEARN:
+        return task->caught_up ? TASK_STATE_CAUGHT_UP : TASK_STATE_LEARNING;
     case TASK_PHASE_PRODUCER:
     case TASK_PHASE_COMMITTED:
     case TASK_PHASE_REPLAY:
@@ -561,7 +577,7 @@ uint64_t task_epoch(const struct task *task)
         is_in(task, TASK_PHASE_OPEN, TASK_PHASE_VERIFY) || task->phase.state == TASK_PHASE_FAILED;
     uint64_t epoch = opening ? task->epoch_tried : task->epoch_working;
 
-    return epoch != 0 ? epoch : task->epoch;
+    return epoch != 0 ? epoch : task->desired.epoch;
 }
 
 struct stamp task_stamp(const struct task *task)

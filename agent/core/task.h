@@ -4,6 +4,8 @@
  * (agent/task_thread.c) carries the actions out in their order and answers each with an event.
  * Owned by the task's thread.
  *
+ *                         .-> LEARN -.  (learners, until they are told to be active)
+ *                         |          v
  *   OPEN -> RANGES -> VERIFY -> PRODUCER -> COMMITTED -> REPLAY -> STAMP -> ACTIVE
  *   '------ OPENING -------'    '------------- REPLAYING -------------'     |    |
  *                               ^                                           |    |
@@ -17,13 +19,20 @@
  * - OPEN, RANGES, VERIFY: nothing is applied. RANGES asks the broker for log start and end, VERIFY
  *   compares the fingerprint of the last record applied with the topic (a recreated topic has valid
  *   offsets and other contents).
+ * - LEARN: records before `limit` = the T1 that is followed are applied silently; without one
+ *   nothing is. LEARNING or, by D3.5, CAUGHT_UP. Nothing is asked of Kafka but records: no producer
+ *   has been initialised. Left in place for PRODUCER: what was learned and fetched stays.
  * - PRODUCER, COMMITTED: nothing is applied; positions are T2. The order init -> committed offsets
  *   -> check is D3.1.
  * - REPLAY: records before `limit` = T1 are applied silently. Positions never pass T1.
  * - STAMP: limits are lifted; the first commit (all of S1, own epoch) is asked for. Not yet active.
  * - ACTIVE: the first commit has succeeded: our stamp is on every partition of S1.
  * - REINIT: the epoch rose: last commit under the old one, then PRODUCER again.
- * - RELEASE, CHECKPOINT: stopping: last commit, then the state is written.
+ * - RELEASE, CHECKPOINT: stopping, or S1 is given up: last commit, then the state is written. From
+ *   CHECKPOINT on nothing is consumed; `released` says so when it was asked for, once that last
+ *   commit has succeeded. A doubtful one is repaired as any other and the release begins anew:
+ * never reported. In RELEASE a higher epoch takes it back (REINIT's way); a task that has released
+ * only closes, whatever it is told, and whoever has S1 given back starts another one.
  * - CLOSED: the end, once CLOSE has been answered.
  * - FENCED: someone newer was seen. Nothing is open. Left only for a higher epoch; never
  *   initialises again for this one.
@@ -57,6 +66,7 @@ enum task_phase {
     TASK_PHASE_OPEN,
     TASK_PHASE_RANGES,
     TASK_PHASE_VERIFY,
+    TASK_PHASE_LEARN,
     TASK_PHASE_PRODUCER,
     TASK_PHASE_COMMITTED,
     TASK_PHASE_REPLAY,
@@ -81,8 +91,10 @@ enum task_action {
     TASK_ACTION_OPEN_STORE,      /* -> STORE_OPENED or STORE_FAILED */
     TASK_ACTION_QUERY_RANGES,    /* -> RANGES or RANGES_FAILED */
     TASK_ACTION_VERIFY,          /* compare fingerprints -> VERIFIED, VERIFY_FAILED */
-    TASK_ACTION_OPEN_PRODUCER,   /* a fresh handle; init_transactions -> PRODUCER_READY,
-                                    PRODUCER_FAILED */
+    TASK_ACTION_WARM_PRODUCER,   /* make a handle ahead and let it connect, no more. When it can not
+                                    be made OPEN_PRODUCER will say so. */
+    TASK_ACTION_OPEN_PRODUCER,   /* the warm handle or a fresh one, never one that was initialised;
+                                    init_transactions -> PRODUCER_READY, PRODUCER_FAILED */
     TASK_ACTION_FETCH_COMMITTED, /* stable offsets with metadata of S1 -> COMMITTED_READ,
                                     COMMITTED_FAILED */
     TASK_ACTION_ASSIGN,     /* read all of S2 from `position`; what was fetched before is dropped */
@@ -103,7 +115,9 @@ enum task_action {
 enum task_event_kind {
     TASK_EVENT_START, /* once, the first */
     TASK_EVENT_TICK,
-    TASK_EVENT_DESIRED, /* epoch, restart: what is desired has changed */
+    TASK_EVENT_DESIRED, /* desired, restart: what is desired has changed */
+    TASK_EVENT_FOLLOW,  /* offsets: T1 of each partition, of one commit of the owner; API_UNKNOWN
+                           where  it was not told. For learners. */
     TASK_EVENT_STOP,
     TASK_EVENT_STORE_OPENED,  /* offsets: T2 of each partition, API_UNKNOWN where it has none */
     TASK_EVENT_STORE_FAILED,  /* an answer; or at any time: the state can not be read */
@@ -122,8 +136,9 @@ enum task_event_kind {
     TASK_EVENT_COMMIT_DONE,
     TASK_EVENT_COMMIT_FENCED, /* an answer; or at any time: the producer says so */
     TASK_EVENT_COMMIT_FAILED, /* FAILED: refused, or no one knows how it ended */
-    TASK_EVENT_OUTPUT_FAILED, /* at any time: an output was refused for good, the producer broke, or
-                                 what ASSIGN asked for was refused */
+    TASK_EVENT_OUTPUT_FAILED, /* at any time: an output was refused for good, or the producer broke
+                               */
+    TASK_EVENT_ASSIGN_FAILED, /* right after ASSIGN: it was refused, nothing will be read */
     TASK_EVENT_CHECKPOINTED,
     TASK_EVENT_CHECKPOINT_FAILED, /* the store tries again by itself; fatal: it does not */
     TASK_EVENT_STATE_DROPPED,     /* offsets as in STORE_OPENED */
@@ -145,6 +160,13 @@ struct task_committed {
     struct stamp stamp;
 };
 
+struct task_desired {
+    uint64_t epoch;   /* 0: of a learner. Never goes back. */
+    uint64_t handoff; /* that it learns or releases for; 0: none */
+    bool learner;     /* learns without output; once false it stays so for the task's life */
+    bool release;     /* give S1 up as soon as it is held under `epoch` and all is committed */
+};
+
 struct task_event {
     enum task_event_kind kind;
     int64_t now_ms;
@@ -153,19 +175,20 @@ struct task_event {
     const struct task_committed *committed;
     size_t index;
     int64_t offset;
-    uint64_t epoch; /* DESIRED */
-    bool restart;   /* DESIRED: something else than the epoch changed: a FAILED task tries again */
-    bool set_aside; /* STORE_OPENED: earlier state was renamed and is not served */
-    bool fatal;     /* *_FAILED: trying again at once is no use */
-    const char *code;   /* problem code, where the event brings one */
-    const char *detail; /* text for people; borrowed during the step */
+    struct task_desired desired; /* DESIRED */
+    bool restart;                /* DESIRED: something else changed: a FAILED task tries again */
+    bool set_aside;              /* STORE_OPENED: earlier state was renamed and is not served */
+    bool fatal;                  /* *_FAILED: trying again at once is no use */
+    const char *code;            /* problem code, where the event brings one */
+    const char *detail;          /* text for people; borrowed during the step */
 };
 
 struct task_partition {
     uint32_t topic, partition;
     bool owned; /* in S1 */
     int64_t t0;
-    int64_t t1;              /* committed; API_UNKNOWN until read from Kafka */
+    int64_t t1;              /* committed; API_UNKNOWN until read from Kafka. Of a learner: the one
+                                that it follows */
     int64_t position;        /* T2 in memory: next offset to apply */
     int64_t checkpointed;    /* T2 on disk */
     int64_t freezing;        /* T2 of the checkpoint under way */
@@ -182,12 +205,13 @@ struct task_config { /* fixed for the task's life; texts are borrowed from the o
     bool history_retained; /* the logic needs no more than the topic keeps */
     int64_t commit_interval_ms;
     int64_t checkpoint_interval_ms;
+    int64_t acceptable_lag; /* records of a partition (D3.5) */
 };
 
 struct task {
     struct task_config config;
     struct fsm phase;
-    uint64_t epoch;         /* desired */
+    struct task_desired desired;
     uint64_t epoch_working; /* of the activation under way or done; stamps carry it */
     uint64_t epoch_tried; /* highest that opening was begun for: FAILED is left at once for more */
     struct task_partition *partitions;
@@ -195,9 +219,16 @@ struct task {
     bool waiting; /* the answer of `awaited` is outstanding */
     enum task_action awaited;
     bool stopping;
-    bool halting; /* a record was refused: commit what is before it, then FAILED */
-    bool restart; /* what is desired changed while halting: FAILED is left at once */
-    bool fenced;  /* in epoch_working; still so once it is closed */
+    bool halting;        /* a record was refused: commit what is before it, then FAILED */
+    bool restart;        /* what is desired changed while halting: FAILED is left at once */
+    bool fenced;         /* in epoch_working; still so once it is closed */
+    bool releasing;      /* RELEASE was entered because it was asked for */
+    bool released;       /* ... and done, under epoch_working; the task only closes any more */
+    bool caught_up;      /* LEARN: by D3.5 */
+    bool warm;           /* a producer was made ahead */
+    int64_t followed_ms; /* when the T1 that is followed was told; TASK_NEVER: not yet */
+    int64_t pace_ms;     /* LEARN: when `pace_lag` was measured */
+    int64_t pace_lag;
     bool assigned;
     bool kept;       /* the state is of an earlier run: its fingerprints are to be verified */
     bool commit_all; /* the next commit stamps all of S1, moved or not */
@@ -223,8 +254,9 @@ struct task_actions {
 };
 
 /* Takes the partitions array (heap; sorted by topic, partition; t0 and owned set). */
-void task_init(struct task *task, const struct task_config *config, uint64_t epoch,
-               struct task_partition *partitions, size_t partition_count, int64_t now_ms);
+void task_init(struct task *task, const struct task_config *config,
+               const struct task_desired *desired, struct task_partition *partitions,
+               size_t partition_count, int64_t now_ms);
 void task_finish(struct task *task);
 
 /* `ret_actions` is filled in. One event at a time; actions are carried out in order before the next
@@ -246,6 +278,9 @@ bool task_may_output(
 enum task_state task_state(const struct task *task);
 /* The epoch that the state is of: a task that could not open has failed the one it tried. */
 uint64_t task_epoch(const struct task *task);
+/* The most records of a partition of S1 between T2 and the T1 that is followed; API_UNKNOWN when
+ * the task is no learner or has not been told a T1. */
+int64_t task_caught_up_lag(const struct task *task);
 struct stamp task_stamp(const struct task *task);
 const char *task_phase_name(enum task_phase phase);
 

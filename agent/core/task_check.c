@@ -8,6 +8,14 @@ static bool is_between(const struct task *task, enum task_phase first, enum task
     return task->phase.state >= (int)first && task->phase.state <= (int)last;
 }
 
+/* A learner's position may be past an older T1 that it is told; it goes no further then. */
+static const char *check_learner(const struct task_partition *partition)
+{
+    int64_t most = partition->position > partition->t1 ? partition->position : partition->t1;
+
+    return partition->limit > most ? "a learner may pass the T1 that it follows" : NULL;
+}
+
 static const char *check_order(const struct task_partition *partition)
 {
     if (partition->position < partition->t0)
@@ -54,6 +62,10 @@ static const char *check_partition(const struct task *task, const struct task_pa
         return "a position has been left out of the commit under way";
     if (partition->committing != API_UNKNOWN && partition->committing != partition->position)
         return "the position moved during a commit";
+    if (task->phase.state == TASK_PHASE_LEARN)
+        return check_learner(partition);
+    if (task->epoch_working == 0) /* a learner on its way out: bounded by what it was told then */
+        return NULL;
     if (partition->owned && is_between(task, TASK_PHASE_REPLAY, TASK_PHASE_CHECKPOINT))
         return check_owned(task, partition);
     return NULL;
@@ -78,6 +90,21 @@ static bool is_asking_rightly(const struct task *task)
     return is_between(task, phases[task->awaited][0], phases[task->awaited][1]);
 }
 
+static const char *check_role(const struct task *task)
+{
+    if (task->desired.learner && is_between(task, TASK_PHASE_PRODUCER, TASK_PHASE_RELEASE))
+        return "a learner has begun an activation";
+    if (task->caught_up && task->phase.state != TASK_PHASE_LEARN)
+        return "caught up but not learning";
+    if (task->releasing && !is_between(task, TASK_PHASE_RELEASE, TASK_PHASE_CHECKPOINT))
+        return "releasing in a phase that does not";
+    if (task->released && !is_between(task, TASK_PHASE_CHECKPOINT, TASK_PHASE_CLOSED))
+        return "released but at work";
+    if (task->released && task->epoch_working == 0)
+        return "released without an epoch";
+    return NULL;
+}
+
 const char *task_check(const struct task *task)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
@@ -86,6 +113,8 @@ const char *task_check(const struct task *task)
         if (broken != NULL)
             return broken;
     }
+    if (check_role(task) != NULL)
+        return check_role(task);
     if (!is_asking_rightly(task))
         return "an answer is awaited that does not belong to the phase";
     if (task->phase.state == TASK_PHASE_ACTIVE && task->epoch_working == 0)

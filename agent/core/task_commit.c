@@ -52,27 +52,16 @@ static bool wants_checkpoint(const struct task *task)
 }
 
 /* At a point where state and committed offsets agree: write the state when it is time. */
-static void checkpoint_if_due(struct task *task, struct task_actions *actions, int64_t now_ms)
+void task_checkpoint_if_due(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     if (wants_checkpoint(task) && (task->full || now_ms >= task->checkpoint_due_ms))
         task_checkpoint(task, actions, now_ms);
 }
 
-/* What is over and was mended without anyone's doing is still worth reading for a while. */
-static bool is_notice(const struct task *task)
-{
-    return strcmp(task->code, "state_set_aside") == 0 || strcmp(task->code, "state_ahead") == 0;
-}
-
 static void begin_work(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     task_move(task, TASK_PHASE_ACTIVE, now_ms);
-    task->notice_due_ms = TASK_NEVER;
-    if (is_notice(task))
-        task->notice_due_ms = now_ms + TASK_NOTICE_MS;
-    else if (!task->halting &&
-             !(task->checkpoint_failing && strcmp(task->code, "store_failed") == 0))
-        task_clear_problem(task);
+    task_settle_problem(task, now_ms);
     task->watch_due_ms = task->config.exactly_once ? TASK_NEVER : now_ms + TASK_WATCH_MS;
     task_push(actions, TASK_ACTION_REPORT);
 }
@@ -96,19 +85,25 @@ static void take_commit(struct task *task, int64_t now_ms)
     task->commit_all = false;
 }
 
+/* A higher epoch before the release was done: S1 stays here. */
+static bool is_given_back(const struct task *task)
+{
+    return task->desired.epoch > task->epoch_working;
+}
+
 void task_commit_done(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     take_commit(task, now_ms);
     if (task->phase.state == TASK_PHASE_STAMP)
         begin_work(task, actions, now_ms);
-    if (task->phase.state == TASK_PHASE_RELEASE || task->stopping)
+    if (task->stopping || (task->phase.state == TASK_PHASE_RELEASE && !is_given_back(task)))
         task_release(task, actions, now_ms);
     else if (task->halting)
         task_fail(task, actions, task->restart ? now_ms : TASK_NEVER, now_ms);
-    else if (task->phase.state == TASK_PHASE_REINIT)
+    else if (task->phase.state == TASK_PHASE_REINIT || task->phase.state == TASK_PHASE_RELEASE)
         task_reinit(task, actions, now_ms);
     else
-        checkpoint_if_due(task, actions, now_ms);
+        task_checkpoint_if_due(task, actions, now_ms);
 }
 
 void task_checkpointed(struct task *task, struct task_actions *actions, int64_t now_ms)
@@ -118,6 +113,8 @@ void task_checkpointed(struct task *task, struct task_actions *actions, int64_t 
     task->checkpoint_running = false;
     task->checkpoint_failing = false;
     task_clear_problem_of(task, "store_failed");
+    if (task->phase.state == TASK_PHASE_LEARN)
+        task->backoff_ms = 0; /* it gets on */
     if (task->phase.state == TASK_PHASE_CHECKPOINT)
         task_release(task, actions, now_ms);
 }
@@ -145,7 +142,7 @@ void task_refuse(struct task *task, const struct task_event *event, struct task_
                    event->detail == NULL ? "" : event->detail);
     task_set_problem_at(task, event->index, event->code == NULL ? "record_failed" : event->code,
                         text, event->now_ms);
-    if (task->phase.state == TASK_PHASE_REPLAY) { /* T1 is further on: nothing may be committed */
+    if (!task_may_output(task)) { /* T1 is further on: nothing may be committed */
         task_fail(task, actions, TASK_NEVER, event->now_ms);
         return;
     }
@@ -190,21 +187,31 @@ void task_state_dropped(struct task *task, const struct task_event *event,
     task_enter(task, actions, TASK_PHASE_PRODUCER, event->now_ms);
 }
 
-/* One step on the way out: last commit, last checkpoint, close. */
+/* One step on the way out, or of giving S1 up: last commit, last checkpoint, close. */
 void task_release(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
 
     if (phase == TASK_PHASE_STAMP || phase == TASK_PHASE_ACTIVE || phase == TASK_PHASE_REINIT) {
         task_move(task, TASK_PHASE_RELEASE, now_ms);
+        /* Only ACTIVE holds what it gives up: its stamp is on all of S1. */
+        task->releasing = phase == TASK_PHASE_ACTIVE && task->desired.release;
+        /* Without transactions an older commit may have landed last: make sure of T1. */
+        if (task->releasing && !task->config.exactly_once)
+            task->commit_all = true;
         if (!task_is_clean(task) || task->commit_all) {
             task_commit(task, actions);
             return;
         }
         phase = TASK_PHASE_RELEASE;
     }
-    if (phase == TASK_PHASE_RELEASE || phase == TASK_PHASE_REPLAY)
+    if (phase == TASK_PHASE_RELEASE || phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_LEARN)
         task_move(task, TASK_PHASE_CHECKPOINT, now_ms);
+    if (phase == TASK_PHASE_RELEASE &&
+        task->releasing) { /* the checkpoint is of no concern to the next owner */
+        task->released = true;
+        task_push(actions, TASK_ACTION_REPORT);
+    }
     if (task->phase.state == TASK_PHASE_CHECKPOINT) {
         task_hold(task);
         if (wants_checkpoint(task))
@@ -227,6 +234,7 @@ void task_reinit(struct task *task, struct task_actions *actions, int64_t now_ms
         }
     }
     task_hold(task);
+    task->halting = false; /* a record that was refused is met again */
     task->commit_due_ms = TASK_NEVER;
     task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
     task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);
@@ -234,11 +242,7 @@ void task_reinit(struct task *task, struct task_actions *actions, int64_t now_ms
 
 static void tick_active(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
-    if (now_ms >= task->notice_due_ms) {
-        task->notice_due_ms = TASK_NEVER;
-        if (is_notice(task))
-            task_clear_problem(task);
-    }
+    task_drop_notice(task, now_ms);
     if (now_ms >= task->renew_due_ms) {
         task->commit_all = true;
         task->commit_due_ms = now_ms;
@@ -249,15 +253,20 @@ static void tick_active(struct task *task, struct task_actions *actions, int64_t
     } else if (now_ms >= task->commit_due_ms || (task->full && !task_is_clean(task))) {
         task_commit(task, actions);
     } else if (task_is_clean(task)) {
-        checkpoint_if_due(task, actions, now_ms);
+        task_checkpoint_if_due(task, actions, now_ms);
     }
 }
 
 void task_tick_working(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     switch (task->phase.state) {
+    case TASK_PHASE_LEARN:
+        task_drop_notice(task, now_ms);
+        task_checkpoint_if_due(task, actions, now_ms);
+        task_learn_check(task, actions, now_ms);
+        break;
     case TASK_PHASE_REPLAY:
-        checkpoint_if_due(task, actions, now_ms);
+        task_checkpoint_if_due(task, actions, now_ms);
         task_replay_check(task, now_ms);
         break;
     case TASK_PHASE_STAMP:
@@ -283,8 +292,10 @@ int64_t task_wake_working(const struct task *task, int64_t now_ms)
 
     if (task->phase.state == TASK_PHASE_STAMP)
         return now_ms;
-    if ((task->phase.state == TASK_PHASE_REPLAY || clean) && wants_checkpoint(task))
+    if ((!task_may_output(task) || clean) && wants_checkpoint(task))
         wake_ms = task->full ? now_ms : task->checkpoint_due_ms;
+    if (task->phase.state == TASK_PHASE_LEARN)
+        return earliest(earliest(wake_ms, task->notice_due_ms), task_wake_learning(task));
     if (task->phase.state == TASK_PHASE_REPLAY)
         return wake_ms;
     if (task->full && !clean)

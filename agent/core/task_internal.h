@@ -1,5 +1,5 @@
 /* Shared by the files of the task core: task.c (dispatch, ticks), task_open.c (until active),
- * task_commit.c (from then on). */
+ * task_learn.c (learners), task_commit.c (when active). */
 #ifndef BATON_AGENT_CORE_TASK_INTERNAL_H
 #define BATON_AGENT_CORE_TASK_INTERNAL_H
 
@@ -15,6 +15,10 @@
 #define TASK_WATCH_MS 1000
 /* A problem that is over stays readable for that long. */
 #define TASK_NOTICE_MS 60000
+/* A T1 that was told longer ago says nothing about being caught up (D3.5). */
+#define TASK_FOLLOW_MS 2000
+/* Over that time a learner should come closer to its owner. */
+#define TASK_PACE_MS 10000
 
 void task_push(struct task_actions *actions, enum task_action action);
 
@@ -58,7 +62,17 @@ void task_replay_check(struct task *task, int64_t now_ms);
 void task_hold(struct task *task);            /* no partition may be read past where it is */
 void task_drop_checkpoint(struct task *task); /* the store has none under way any more */
 
+/* task_learn.c */
+void task_learn(struct task *task, struct task_actions *actions, int64_t now_ms);
+void task_follow(struct task *task, const struct task_event *event, struct task_actions *actions);
+void task_learn_check(struct task *task, struct task_actions *actions, int64_t now_ms);
+int64_t task_wake_learning(const struct task *task);
+
 /* task_commit.c */
+void task_checkpoint_if_due(struct task *task, struct task_actions *actions, int64_t now_ms);
+/* Work has begun: what was wrong until now is over, or still worth reading for a while. */
+void task_settle_problem(struct task *task, int64_t now_ms);
+void task_drop_notice(struct task *task, int64_t now_ms);
 bool task_is_clean(const struct task *task); /* every owned position is committed */
 bool task_is_checkpointed(const struct task *task);
 void task_commit(struct task *task, struct task_actions *actions);
@@ -74,7 +88,7 @@ void task_refuse(struct task *task, const struct task_event *event, struct task_
 void task_checkpoint_failed(struct task *task, const struct task_event *event,
                             struct task_actions *actions);
 void task_tick_working(struct task *task, struct task_actions *actions, int64_t now_ms);
-/* When the next tick has something to do in REPLAY, STAMP or ACTIVE. */
+/* When the next tick has something to do in LEARN, REPLAY, STAMP or ACTIVE. */
 int64_t task_wake_working(const struct task *task, int64_t now_ms);
 
 #endif

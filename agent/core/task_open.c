@@ -111,6 +111,15 @@ static void watch_ranges(struct task *task, struct task_actions *actions, int64_
     }
 }
 
+/* The state is open, and of this topic. */
+static void begin(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    if (task->desired.learner)
+        task_learn(task, actions, now_ms);
+    else
+        task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);
+}
+
 void task_ranges(struct task *task, const struct task_event *event, struct task_actions *actions)
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
@@ -126,7 +135,7 @@ void task_ranges(struct task *task, const struct task_event *event, struct task_
     }
     for (size_t i = 0; i < task->partition_count; i++)
         task->partitions[i].range = event->ranges[i];
-    if (phase >= TASK_PHASE_REPLAY && phase <= TASK_PHASE_ACTIVE)
+    if (phase == TASK_PHASE_LEARN || (phase >= TASK_PHASE_REPLAY && phase <= TASK_PHASE_ACTIVE))
         watch_ranges(task, actions, event->now_ms);
     if (phase != TASK_PHASE_RANGES)
         return;
@@ -139,14 +148,17 @@ void task_ranges(struct task *task, const struct task_event *event, struct task_
         task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
         return;
     }
-    task_enter(task, actions, task->kept ? TASK_PHASE_VERIFY : TASK_PHASE_PRODUCER, event->now_ms);
+    if (task->kept)
+        task_enter(task, actions, TASK_PHASE_VERIFY, event->now_ms);
+    else
+        begin(task, actions, event->now_ms);
 }
 
 void task_verified(struct task *task, const struct task_event *event, struct task_actions *actions)
 {
     switch (event->kind) {
     case TASK_EVENT_VERIFIED:
-        task_enter(task, actions, TASK_PHASE_PRODUCER, event->now_ms);
+        begin(task, actions, event->now_ms);
         break;
     case TASK_EVENT_VERIFY_MISMATCH:
         task_set_problem_at(task, event->index, "topic_recreated",

@@ -7,6 +7,7 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/core/rows.h"
 
 /* ---- life of the parts */
@@ -20,10 +21,9 @@ static void finish_observed(struct processor_observed *observed)
     *observed = (struct processor_observed){0};
 }
 
-void cluster_set_observed(struct processor *processor, const struct agent *agent,
+void cluster_set_observed(struct processor_observed *observed, const struct agent *agent,
                           struct task_report *report)
 {
-    struct processor_observed *observed = &processor->observed;
     int64_t stored_ms = observed->stored_ms;
     finish_observed(observed);
     *observed = (struct processor_observed){
@@ -39,6 +39,11 @@ void cluster_set_observed(struct processor *processor, const struct agent *agent
     *report = (struct task_report){0};
 }
 
+void cluster_forget_learner(struct processor *processor)
+{
+    finish_observed(&processor->learner);
+}
+
 void cluster_destroy_job(struct job *job)
 {
     if (job == NULL)
@@ -46,9 +51,13 @@ void cluster_destroy_job(struct job *job)
     for (size_t i = 0; i < job->processors.count; i++) {
         rows_finish_placement(&job->processors.items[i].placement);
         finish_observed(&job->processors.items[i].observed);
+        finish_observed(&job->processors.items[i].learner);
         free(job->processors.items[i].stored.items);
     }
     free(job->processors.items);
+    for (size_t i = 0; i < job->arrivals.count; i++)
+        rows_finish_arrival(&job->arrivals.items[i]);
+    free(job->arrivals.items);
     rows_finish_job(&job->row);
     free(job);
 }
@@ -90,6 +99,14 @@ void cluster_destroy_operation(struct operation *operation)
     free(operation);
 }
 
+void cluster_destroy_handoff(struct handoff *handoff)
+{
+    if (handoff == NULL)
+        return;
+    rows_finish_handoff(&handoff->row);
+    free(handoff);
+}
+
 void cluster_remove_poll(struct cluster *cluster, size_t index)
 {
     assert(index < cluster->polls.count);
@@ -128,8 +145,10 @@ struct pending_creation cluster_take_creation(struct cluster *cluster, size_t in
 void cluster_init(struct cluster *cluster, struct coord_config config)
 {
     assert(config.agent_timeout_ms > 0);
-    *cluster =
-        (struct cluster){.config = config, .observations_ms = INT64_MAX, .wake_ms = INT64_MAX};
+    *cluster = (struct cluster){.config = config,
+                                .place_ms = INT64_MAX,
+                                .observations_ms = INT64_MAX,
+                                .wake_ms = INT64_MAX};
 }
 
 void cluster_finish(struct cluster *cluster)
@@ -143,6 +162,9 @@ void cluster_finish(struct cluster *cluster)
     for (size_t i = 0; i < cluster->operations.count; i++)
         cluster_destroy_operation(cluster->operations.items[i]);
     free(cluster->operations.items);
+    for (size_t i = 0; i < cluster->handoffs.count; i++)
+        cluster_destroy_handoff(cluster->handoffs.items[i]);
+    free(cluster->handoffs.items);
     while (cluster->polls.count > 0)
         cluster_remove_poll(cluster, cluster->polls.count - 1);
     free(cluster->polls.items);
@@ -212,6 +234,44 @@ bool cluster_find_operation(const struct cluster *cluster, uint64_t id, size_t *
     return false;
 }
 
+bool cluster_find_handoff(const struct cluster *cluster, uint64_t id, size_t *ret_index)
+{
+    size_t low = 0, high = cluster->handoffs.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint64_t found = cluster->handoffs.items[middle]->row.id;
+        if (found == id) {
+            *ret_index = middle;
+            return true;
+        }
+        if (found < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret_index = low;
+    return false;
+}
+
+bool cluster_find_arrival(const struct job *job, const char *agent_id, size_t *ret_index)
+{
+    size_t low = 0, high = job->arrivals.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(job->arrivals.items[middle].agent, agent_id);
+        if (order == 0) {
+            *ret_index = middle;
+            return true;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *ret_index = low;
+    return false;
+}
+
 struct job *cluster_job(const struct cluster *cluster, const char *name)
 {
     size_t index;
@@ -228,6 +288,18 @@ struct operation *cluster_operation(const struct cluster *cluster, uint64_t id)
 {
     size_t index;
     return cluster_find_operation(cluster, id, &index) ? cluster->operations.items[index] : NULL;
+}
+
+struct handoff *cluster_handoff(const struct cluster *cluster, uint64_t id)
+{
+    size_t index;
+    return cluster_find_handoff(cluster, id, &index) ? cluster->handoffs.items[index] : NULL;
+}
+
+const struct arrival_row *cluster_arrival(const struct job *job, const char *agent_id)
+{
+    size_t index;
+    return cluster_find_arrival(job, agent_id, &index) ? &job->arrivals.items[index] : NULL;
 }
 
 /* ---- what follows from it */
@@ -256,6 +328,21 @@ const struct task_report *cluster_report(const struct cluster *cluster,
         observed->report.epoch != placement->epoch)
         return NULL;
     const struct agent *agent = cluster_agent(cluster, placement->agent);
+    return agent != NULL && observed->serial == agent->reports ? &observed->report : NULL;
+}
+
+const struct task_report *cluster_learner_report(const struct cluster *cluster,
+                                                 const struct processor *processor)
+{
+    const struct processor_observed *observed = &processor->learner;
+    if (!observed->known || processor->handoff == NULL)
+        return NULL;
+    const struct handoff_row *row = &processor->handoff->row;
+    if (!handoff_is_of_learner(row, &observed->report) ||
+        strcmp(observed->agent, row->target) != 0 ||
+        strcmp(observed->agent_incarnation, row->target_incarnation) != 0)
+        return NULL;
+    const struct agent *agent = cluster_agent(cluster, row->target);
     return agent != NULL && observed->serial == agent->reports ? &observed->report : NULL;
 }
 

@@ -14,7 +14,9 @@
  *   - counts never shrink: N >= N0, M >= M0, N >= M; N0 and M0 never change;
  *   - every input partition has exactly one origin (T0) and one start, in the same order;
  *   - an operation that is not finished belongs to a job that exists and that names it;
- *   - no two jobs have the same group.
+ *   - no two jobs have the same group;
+ *   - a processor has at most one hand-over that has not ended. Until it is RELEASED the placement
+ * is the source's, under the epoch that the hand-over names; from then on it is the target's.
  */
 #ifndef BATON_COORDINATOR_CORE_CLUSTER_H
 #define BATON_COORDINATOR_CORE_CLUSTER_H
@@ -24,6 +26,7 @@
 #include <stdint.h>
 
 #include "api/types.h"
+#include "common/fsm.h"
 
 /* ---- durable rows; each has one change kind and one table */
 
@@ -34,6 +37,7 @@ struct meta_row {
     uint64_t epoch;        /* highest epoch handed out */
     uint64_t event_id;     /* highest event id */
     uint64_t operation_id; /* highest operation number */
+    uint64_t handoff_id;   /* highest number of a hand-over */
 };
 
 struct job_row {
@@ -70,6 +74,7 @@ struct placement_row {
     char *agent_incarnation; /* that the epoch was given to */
     uint64_t epoch;          /* 0: never had an owner */
     bool activated;          /* the owner has reported ACTIVE under this epoch */
+    uint64_t handoff;        /* that the placement came by; 0: none */
     char *trouble; /* "fenced", or the code of the problem that it failed with, while an event says
                       so and none says that it is over; NULL: none */
     char *reason;  /* of the last change, for people */
@@ -91,7 +96,50 @@ struct agent_row {
     int64_t registered_at;
 };
 
-enum operation_kind { OPERATION_KIND_CREATE_JOB, OPERATION_KIND_DELETE_JOB };
+/* States before RELEASED, and those in which the time is taken: LEARNING to ACTIVATING. */
+#define HANDOFF_PHASES HANDOFF_STATE_DONE
+
+struct handoff_row { /* see coordinator/core/handoff.h */
+    uint64_t id;
+    enum handoff_kind kind;
+    char *job;
+    char *job_incarnation;
+    uint32_t processor;
+    struct uint_list partitions; /* S1 that moves */
+    enum handoff_state state;
+    bool forced;  /* the source was lost: its steps were skipped */
+    bool planned; /* made by the planner, which may take it back; else somebody asked for it */
+    char *source, *source_incarnation;
+    uint64_t source_epoch;
+    char *target, *target_incarnation;
+    uint64_t target_epoch; /* 0 until RELEASED */
+    uint64_t operation;    /* that it is part of; 0: none */
+    char *reason;
+    char *error; /* why it was cancelled or failed; NULL */
+    int64_t started_at, changed_at;
+    int64_t stopped_at; /* when the source was told to stop, or last heard of; API_UNKNOWN */
+    int64_t spent_ms[HANDOFF_PHASES]; /* by state; API_UNKNOWN: it was not in it */
+    int64_t output_gap_ms;            /* API_UNKNOWN: not known yet */
+};
+
+/*
+ * How an agent's incarnation stands to a job that it came to. `open`: it is a newcomer, which is
+ * still owed processors; closed, it is established and only receives what has no owner (D5).
+ * Without a row nobody has looked yet.
+ */
+struct arrival_row {
+    char *job;
+    char *agent;
+    char *incarnation;
+    bool open;
+};
+
+enum operation_kind {
+    OPERATION_KIND_CREATE_JOB,
+    OPERATION_KIND_DELETE_JOB,
+    OPERATION_KIND_MOVE,
+    OPERATION_KIND_REBALANCE
+};
 
 enum operation_step {
     /* create_job */
@@ -100,6 +148,11 @@ enum operation_step {
     /* delete_job */
     OPERATION_STEP_CLOSE_TASKS, /* wait until no live agent reports a task of it */
     OPERATION_STEP_FENCE,       /* initialise every transactional.id ever used once */
+    /* move */
+    OPERATION_STEP_QUEUE,     /* wait until the processor's present hand-over has ended */
+    OPERATION_STEP_HAND_OVER, /* wait for the hand-over of the same operation */
+    /* rebalance */
+    OPERATION_STEP_EVEN_OUT, /* until no agent of the job is owed anything */
     OPERATION_STEP_END
 };
 
@@ -110,8 +163,10 @@ struct operation_row {
     char *job_incarnation;
     enum operation_state state;
     enum operation_step step;
-    char *reason; /* given by the caller, or NULL */
-    char *error;  /* why it failed, or what it retries; NULL */
+    int64_t processor; /* move; API_UNKNOWN */
+    char *target;      /* move: agent id, or NULL */
+    char *reason;      /* given by the caller, or NULL */
+    char *error;       /* why it failed, or what it retries; NULL */
     int64_t created_at;
     int64_t updated_at;
 };
@@ -137,9 +192,18 @@ struct processor_observed {
 
 /* ---- in memory */
 
+struct handoff { /* one that has not ended */
+    struct handoff_row row;
+    struct fsm fsm;  /* its state, and since when in this run's clock */
+    int64_t stop_ms; /* stopped_at in this run's clock; 0: it was in an earlier run */
+};
+
 struct processor {
     struct placement_row placement;
     struct processor_observed observed;
+    struct handoff *handoff;           /* borrowed from cluster.handoffs; NULL: none */
+    struct processor_observed learner; /* of the hand-over's target, while it is not the owner */
+    int64_t handoff_retry_ms; /* after one was cancelled: earliest time of the planner's next */
     struct {
         struct partition_progress *items;
         size_t count;
@@ -156,6 +220,10 @@ struct job {
         struct processor *items;
         size_t count;
     } processors; /* 0..M-1 */
+    struct {
+        struct arrival_row *items;
+        size_t count, capacity;
+    } arrivals; /* by agent; at most one of an agent */
 };
 
 struct stray_task { /* in an agent's last report, although its placement is another agent's or
@@ -174,7 +242,8 @@ struct agent {
     struct document_version applied;
     uint64_t document_decision; /* decision that last changed its document */
     uint64_t reports;           /* received in this run */
-    bool stopping;              /* it says that it is on its way out: it gets nothing new */
+    int64_t gone_ms; /* since when it is called lost or stopped, in this run; 0: it is not */
+    bool stopping;   /* it says that it is on its way out: it gets nothing new */
     struct {
         struct kept_state *items;
         size_t count;
@@ -240,6 +309,10 @@ struct cluster {
         size_t count, capacity;
     } operations; /* by id; finished ones: the newest 1,000 */
     struct {
+        struct handoff **items;
+        size_t count, capacity;
+    } handoffs; /* those that have not ended, by id */
+    struct {
         struct waiting_poll *items;
         size_t count, capacity;
     } polls;
@@ -255,6 +328,7 @@ struct cluster {
                              call from before a reload is nobody's */
     int64_t listening_ms; /* since when it hears agents without a gap: the start, or the end of a
                              stall; nobody is called lost before listening_ms + agent_timeout */
+    int64_t place_ms;     /* when time alone may change the plan; INT64_MAX: never */
     int64_t observations_ms; /* when the next observations may have to be stored; INT64_MAX: none */
     int64_t wake_ms;         /* what the last step asked for */
 };
@@ -265,6 +339,8 @@ void cluster_finish(struct cluster *cluster);
 struct job *cluster_job(const struct cluster *cluster, const char *name); /* NULL: none */
 struct agent *cluster_agent(const struct cluster *cluster, const char *agent_id);
 struct operation *cluster_operation(const struct cluster *cluster, uint64_t id);
+struct handoff *cluster_handoff(const struct cluster *cluster, uint64_t id); /* not ended */
+const struct arrival_row *cluster_arrival(const struct job *job, const char *agent_id);
 /*
  * It is registered, neither stopped nor lost, and was seen within the agent timeout (or the
  * coordinator has not listened for that long yet).
@@ -277,6 +353,19 @@ bool cluster_agent_alive(const struct cluster *cluster, const struct agent *agen
  */
 const struct task_report *cluster_report(const struct cluster *cluster,
                                          const struct processor *processor);
+
+/* The same for the hand-over's target while it learns, or NULL. */
+const struct task_report *cluster_learner_report(const struct cluster *cluster,
+                                                 const struct processor *processor);
+
+/*
+ * T1 as the processor's owner committed it, for a learner: one vector of one commit, of the owner's
+ * newest report (D3.3). False when that is older than CLUSTER_FOLLOW_MS or there is none: then
+ * nothing is known. Free with schema_free(&schema_follow).
+ */
+#define CLUSTER_FOLLOW_MS 2000
+bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32_t processor,
+                    int64_t now_ms, struct follow *ret_follow);
 
 /* S1 and S2 of a processor by the job's map (D2): ascending; caller frees items. */
 void cluster_owned_partitions(const struct job *job, uint32_t processor,

@@ -9,6 +9,7 @@
 
 #include "common/mem.h"
 #include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/core/rows.h"
 #include "coordinator/core/update.h"
 #include "coordinator/core/view.h"
@@ -101,6 +102,8 @@ static void apply_observation(struct cluster *cluster, struct observation_row *r
 
 /* ---- agents */
 
+static void forget_arrivals(struct cluster *cluster, const char *agent_id);
+
 /* What an earlier incarnation reported says nothing about the new one. */
 static void forget_reports(struct agent *agent)
 {
@@ -137,6 +140,7 @@ static void apply_agent_removed(struct cluster *cluster, const char *agent_id)
     size_t index;
     if (!cluster_find_agent(cluster, agent_id, &index))
         return;
+    forget_arrivals(cluster, agent_id);
     cluster_destroy_agent(cluster->agents.items[index]);
     cluster->agents.count--;
     memmove(&cluster->agents.items[index], &cluster->agents.items[index + 1],
@@ -189,6 +193,87 @@ static void apply_operation(struct cluster *cluster, struct operation_row *row)
     drop_oldest_finished(cluster);
 }
 
+/* ---- hand-overs */
+
+static void remove_handoff(struct cluster *cluster, size_t index)
+{
+    struct handoff *handoff = cluster->handoffs.items[index];
+    struct processor *processor = find_processor(cluster, handoff->row.job, handoff->row.processor);
+    assert(processor->handoff == handoff);
+    processor->handoff = NULL;
+    cluster_forget_learner(processor);
+    cluster_destroy_handoff(handoff);
+    cluster->handoffs.count--;
+    memmove(&cluster->handoffs.items[index], &cluster->handoffs.items[index + 1],
+            (cluster->handoffs.count - index) * sizeof(struct handoff *));
+}
+
+static struct handoff *insert_handoff(struct cluster *cluster, size_t index,
+                                      const struct handoff_row *row)
+{
+    struct handoff *handoff = mem_calloc(1, sizeof(*handoff));
+    struct processor *processor = find_processor(cluster, row->job, row->processor);
+    assert(processor->handoff == NULL);
+    processor->handoff = handoff;
+    cluster->handoffs.items = mem_grow(cluster->handoffs.items, cluster->handoffs.count,
+                                       &cluster->handoffs.capacity, sizeof(struct handoff *));
+    memmove(&cluster->handoffs.items[index + 1], &cluster->handoffs.items[index],
+            (cluster->handoffs.count - index) * sizeof(struct handoff *));
+    cluster->handoffs.items[index] = handoff;
+    cluster->handoffs.count++;
+    fsm_init(&handoff->fsm, &handoff_table, (int)row->state, 0);
+    return handoff;
+}
+
+static void apply_handoff(struct cluster *cluster, struct handoff_row *row)
+{
+    size_t index;
+    bool known = cluster_find_handoff(cluster, row->id, &index);
+    if (handoff_ended(row->state)) {
+        if (known)
+            remove_handoff(cluster, index);
+        return;
+    }
+    struct handoff *handoff =
+        known ? cluster->handoffs.items[index] : insert_handoff(cluster, index, row);
+    rows_finish_handoff(&handoff->row);
+    handoff->row = *row;
+    handoff->fsm.state = (int)row->state; /* since when is the step's to say */
+    *row = (struct handoff_row){0};
+}
+
+static void apply_arrival(struct cluster *cluster, struct arrival_row *row)
+{
+    size_t index;
+    struct job *job = cluster_job(cluster, row->job);
+    assert(job != NULL);
+    if (cluster_find_arrival(job, row->agent, &index)) {
+        rows_finish_arrival(&job->arrivals.items[index]);
+    } else {
+        job->arrivals.items = mem_grow(job->arrivals.items, job->arrivals.count,
+                                       &job->arrivals.capacity, sizeof(struct arrival_row));
+        memmove(&job->arrivals.items[index + 1], &job->arrivals.items[index],
+                (job->arrivals.count - index) * sizeof(struct arrival_row));
+        job->arrivals.count++;
+    }
+    job->arrivals.items[index] = *row;
+    *row = (struct arrival_row){0};
+}
+
+static void forget_arrivals(struct cluster *cluster, const char *agent_id)
+{
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        struct job *job = cluster->jobs.items[i];
+        size_t index;
+        if (!cluster_find_arrival(job, agent_id, &index))
+            continue;
+        rows_finish_arrival(&job->arrivals.items[index]);
+        job->arrivals.count--;
+        memmove(&job->arrivals.items[index], &job->arrivals.items[index + 1],
+                (job->arrivals.count - index) * sizeof(struct arrival_row));
+    }
+}
+
 /* ---- all kinds */
 
 void cluster_apply(struct cluster *cluster, struct change *change)
@@ -214,6 +299,12 @@ void cluster_apply(struct cluster *cluster, struct change *change)
         break;
     case CHANGE_OPERATION:
         apply_operation(cluster, &change->operation);
+        break;
+    case CHANGE_HANDOFF:
+        apply_handoff(cluster, &change->handoff);
+        break;
+    case CHANGE_ARRIVAL:
+        apply_arrival(cluster, &change->arrival);
         break;
     case CHANGE_OBSERVATION:
         apply_observation(cluster, &change->observation);

@@ -5,6 +5,7 @@
 
 #include "common/mem.h"
 #include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/core/rows.h"
 #include "coordinator/core/view.h"
 
@@ -68,10 +69,57 @@ static const char *check_placement(const struct cluster *cluster, const struct j
         return "a placement in another's place";
     if (placement->epoch > cluster->meta.epoch)
         return "an epoch that was never handed out";
+    if (placement->handoff > cluster->meta.handoff_id)
+        return "a placement by a hand-over that was never made";
     if (placement->agent != NULL)
         return check_owner(cluster, job, placement);
-    if (placement->agent_incarnation != NULL || placement->activated)
+    if (placement->agent_incarnation != NULL || placement->activated || placement->handoff != 0)
         return "an activation without an owner";
+    return NULL;
+}
+
+/* The placement is that of the end that has the processor at this point of its hand-over. */
+static const char *check_handoff(const struct cluster *cluster, const struct job *job,
+                                 const struct processor *processor)
+{
+    const struct handoff *handoff = processor->handoff;
+    const struct placement_row *placement = &processor->placement;
+    if (handoff == NULL)
+        return NULL;
+    const struct handoff_row *row = &handoff->row;
+    if (row->id == 0 || row->id > cluster->meta.handoff_id ||
+        cluster_handoff(cluster, row->id) != handoff)
+        return "a hand-over with a number that was never handed out, or that is not listed";
+    if (strcmp(row->job_incarnation, job->row.incarnation) != 0 ||
+        row->processor != placement->processor || job->row.state != JOB_STATE_RUNNING)
+        return "a hand-over in another's place, or of a job that does not run";
+    if (handoff_ended(row->state) || handoff->fsm.state != (int)row->state)
+        return "a hand-over that has ended, or is in two states";
+    bool before = handoff_before_release(row->state);
+    const struct agent *target = cluster_agent(cluster, row->target);
+    if (target == NULL || strcmp(target->row.incarnation, row->target_incarnation) != 0)
+        return "a hand-over to who is no agent, or another incarnation of it";
+    if (before && strcmp(row->source, row->target) == 0)
+        return "a hand-over to its own source";
+    if (before && row->target_epoch != 0)
+        return "an epoch for a target before the release";
+    if (!rows_text_equal(placement->agent, before ? row->source : row->target) ||
+        placement->epoch != (before ? row->source_epoch : row->target_epoch))
+        return "a hand-over whose processor is neither the source's nor the target's";
+    if (!before && placement->handoff != row->id)
+        return "a target that has its processor from elsewhere";
+    return NULL;
+}
+
+static const char *check_arrivals(const struct cluster *cluster, const struct job *job)
+{
+    for (size_t i = 0; i < job->arrivals.count; i++) {
+        const struct arrival_row *row = &job->arrivals.items[i];
+        if (i > 0 && strcmp(job->arrivals.items[i - 1].agent, row->agent) >= 0)
+            return "arrivals are not in the order of their agents";
+        if (cluster_agent(cluster, row->agent) == NULL)
+            return "an arrival of who is no agent";
+    }
     return NULL;
 }
 
@@ -94,8 +142,13 @@ static const char *check_job(const struct cluster *cluster, const struct job *jo
         broken = check_offsets(&job->row);
     if (broken == NULL)
         broken = check_operation_of(cluster, job);
-    for (uint32_t i = 0; broken == NULL && i < job->processors.count; i++)
+    if (broken == NULL)
+        broken = check_arrivals(cluster, job);
+    for (uint32_t i = 0; broken == NULL && i < job->processors.count; i++) {
         broken = check_placement(cluster, job, i);
+        if (broken == NULL)
+            broken = check_handoff(cluster, job, &job->processors.items[i]);
+    }
     return broken;
 }
 
@@ -126,8 +179,10 @@ static const char *check_operations(const struct cluster *cluster)
         if (view_operation_finished(row->state))
             continue;
         const struct job *job = cluster_job(cluster, row->job);
+        bool named =
+            row->kind == OPERATION_KIND_CREATE_JOB || row->kind == OPERATION_KIND_DELETE_JOB;
         if (job == NULL || strcmp(job->row.incarnation, row->job_incarnation) != 0 ||
-            job->row.operation != row->id)
+            (named && job->row.operation != row->id))
             return "an unfinished operation without its job";
     }
     return NULL;

@@ -15,14 +15,18 @@
 bool cluster_find_job(const struct cluster *cluster, const char *name, size_t *ret_index);
 bool cluster_find_agent(const struct cluster *cluster, const char *agent_id, size_t *ret_index);
 bool cluster_find_operation(const struct cluster *cluster, uint64_t id, size_t *ret_index);
+bool cluster_find_handoff(const struct cluster *cluster, uint64_t id, size_t *ret_index);
+bool cluster_find_arrival(const struct job *job, const char *agent_id, size_t *ret_index);
 
 void cluster_destroy_job(struct job *job);
 void cluster_destroy_agent(struct agent *agent);
 void cluster_destroy_operation(struct operation *operation);
+void cluster_destroy_handoff(struct handoff *handoff);
 
 /* Takes the report, which came as a part of the agent's newest one. */
-void cluster_set_observed(struct processor *processor, const struct agent *agent,
+void cluster_set_observed(struct processor_observed *observed, const struct agent *agent,
                           struct task_report *report);
+void cluster_forget_learner(struct processor *processor);
 void cluster_clear_strays(struct agent *agent);
 void cluster_clear_kept(struct agent *agent);
 

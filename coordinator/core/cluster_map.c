@@ -7,7 +7,7 @@
 #include "api/schema.h"
 #include "common/hash/linhash.h"
 #include "common/mem.h"
-#include "coordinator/core/cluster.h"
+#include "coordinator/core/handoff.h"
 
 /*
  * The partitions of a processor are an arithmetic progression: a bucket that is not split yet at
@@ -63,11 +63,25 @@ static bool owned_by(const struct processor *processor, const struct agent *agen
            strcmp(processor->placement.agent, agent->row.agent_id) == 0;
 }
 
-static size_t count_owned(const struct job *job, const struct agent *agent)
+/* It learns the processor as the target of a hand-over; without state there is nothing to learn. */
+static bool learned_by(const struct job *job, const struct processor *processor,
+                       const struct agent *agent)
+{
+    const struct handoff *handoff = processor->handoff;
+    return handoff != NULL && job->row.spec.stateful &&
+           handoff_before_release(handoff->row.state) &&
+           strcmp(handoff->row.target, agent->row.agent_id) == 0 &&
+           strcmp(handoff->row.target_incarnation, agent->row.incarnation) == 0;
+}
+
+static size_t count_tasks(const struct job *job, const struct agent *agent)
 {
     size_t count = 0;
+    if (job->row.state != JOB_STATE_RUNNING)
+        return 0;
     for (size_t i = 0; i < job->processors.count; i++)
-        count += owned_by(&job->processors.items[i], agent);
+        count += owned_by(&job->processors.items[i], agent) ||
+                 learned_by(job, &job->processors.items[i], agent);
     return count;
 }
 
@@ -91,17 +105,34 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
     }
 }
 
-static void describe_task(const struct job *job, const struct processor *processor,
+/* The source hears of its hand-over when it shall release, not before: until then nothing changes
+ * for it. */
+static void describe_task(const struct job *job, const struct processor *processor, bool owned,
                           struct document_task *ret_task)
 {
+    const struct handoff *handoff = processor->handoff;
+    bool release = owned && handoff != NULL && handoff->row.state == HANDOFF_STATE_RELEASING;
     *ret_task = (struct document_task){
         .job = mem_strdup(job->row.name),
         .processor = processor->placement.processor,
-        .role = TASK_ROLE_ACTIVE,
-        .epoch = processor->placement.epoch,
+        .role = owned ? TASK_ROLE_ACTIVE : TASK_ROLE_LEARNER,
+        .epoch = owned ? processor->placement.epoch : 0,
+        .handoff = release || !owned ? handoff->row.id : processor->placement.handoff,
+        .release = release,
     };
     cluster_owned_partitions(job, ret_task->processor, &ret_task->owned);
     cluster_read_partitions(job, ret_task->processor, &ret_task->read);
+}
+
+static void describe_tasks(const struct job *job, const struct agent *agent,
+                           struct agent_document *document)
+{
+    for (size_t p = 0; p < job->processors.count; p++) {
+        const struct processor *processor = &job->processors.items[p];
+        bool owned = owned_by(processor, agent);
+        if (owned || learned_by(job, processor, agent))
+            describe_task(job, processor, owned, &document->tasks.items[document->tasks.count++]);
+    }
 }
 
 void cluster_document(const struct cluster *cluster, const struct agent *agent,
@@ -109,24 +140,78 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
 {
     size_t job_count = 0, task_count = 0;
     for (size_t i = 0; i < cluster->jobs.count; i++) {
-        const struct job *job = cluster->jobs.items[i];
-        size_t owned = job->row.state == JOB_STATE_RUNNING ? count_owned(job, agent) : 0;
-        job_count += owned > 0;
-        task_count += owned;
+        size_t tasks = count_tasks(cluster->jobs.items[i], agent);
+        job_count += tasks > 0;
+        task_count += tasks;
     }
     *ret_document = (struct agent_document){.version = cluster_document_version(cluster, agent)};
     ret_document->jobs.items = mem_calloc(job_count, sizeof(struct document_job));
     ret_document->tasks.items = mem_calloc(task_count, sizeof(struct document_task));
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
-        if (job->row.state != JOB_STATE_RUNNING || count_owned(job, agent) == 0)
+        if (count_tasks(job, agent) == 0)
             continue;
         describe_job(job, &ret_document->jobs.items[ret_document->jobs.count++]);
-        for (size_t p = 0; p < job->processors.count; p++)
-            if (owned_by(&job->processors.items[p], agent))
-                describe_task(job, &job->processors.items[p],
-                              &ret_document->tasks.items[ret_document->tasks.count++]);
+        describe_tasks(job, agent, ret_document);
     }
     assert(ret_document->jobs.count == job_count);
     assert(ret_document->tasks.count == task_count);
+}
+
+/* ---- what learners follow */
+
+/* T1 of those of `partitions` that the processor owns, out of its owner's newest report. */
+static bool add_committed(const struct cluster *cluster, const struct job *job, uint32_t processor,
+                          int64_t now_ms, const struct uint_list *partitions, struct follow *follow)
+{
+    const struct processor *owned = &job->processors.items[processor];
+    const struct task_report *report = cluster_report(cluster, owned);
+    struct linhash_size size = {.initial = job->row.processors_initial, .now = job->row.processors};
+    if (report == NULL || now_ms - owned->observed.received_ms > CLUSTER_FOLLOW_MS)
+        return false;
+    follow->committed.items =
+        mem_realloc(follow->committed.items, follow->committed.count + report->progress.count,
+                    sizeof(struct input_offset));
+    for (size_t i = 0; i < report->progress.count; i++) {
+        const struct partition_progress *progress = &report->progress.items[i];
+        if (progress->t1 == API_UNKNOWN || linhash_bucket(progress->partition, size) != processor ||
+            bsearch(&progress->partition, partitions->items, partitions->count, sizeof(uint32_t),
+                    compare_numbers) == NULL)
+            continue;
+        follow->committed.items[follow->committed.count++] = (struct input_offset){
+            .topic = progress->topic, .partition = progress->partition, .offset = progress->t1};
+    }
+    return true;
+}
+
+/* Ancestors that other processors own are bounded by what those have committed (D3.3): each owner
+ * adds its own vector, and one that does not speak leaves its part unknown. */
+static void add_ancestors(const struct cluster *cluster, const struct job *job, uint32_t processor,
+                          int64_t now_ms, const struct uint_list *read, struct follow *follow)
+{
+    struct linhash_size size = {.initial = job->row.processors_initial, .now = job->row.processors};
+    struct uint_list owners = {.items = mem_calloc(read->count, sizeof(uint32_t))};
+    for (size_t i = 0; i < read->count; i++)
+        owners.items[owners.count++] = linhash_bucket(read->items[i], size);
+    qsort(owners.items, owners.count, sizeof(uint32_t), compare_numbers);
+    for (size_t i = 0; i < owners.count; i++)
+        if (owners.items[i] != processor && (i == 0 || owners.items[i - 1] != owners.items[i]))
+            (void)add_committed(cluster, job, owners.items[i], now_ms, read, follow);
+    free(owners.items);
+}
+
+bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32_t processor,
+                    int64_t now_ms, struct follow *ret_follow)
+{
+    struct uint_list read;
+    struct follow follow = {.processor = processor};
+    cluster_read_partitions(job, processor, &read);
+    bool known = add_committed(cluster, job, processor, now_ms, &read, &follow);
+    if (known) {
+        follow.job = mem_strdup(job->row.name);
+        add_ancestors(cluster, job, processor, now_ms, &read, &follow);
+        *ret_follow = follow;
+    }
+    free(read.items);
+    return known;
 }

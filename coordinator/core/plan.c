@@ -5,22 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-
-/* An agent with the load that it has once the changes so far are carried out. */
-struct candidate {
-    const struct plan_agent *agent;
-    uint32_t load;
-};
-
-struct planning {
-    const struct plan_input *input;
-    struct candidate *candidates; /* by agent id */
-    struct candidate **heap;      /* least loaded first, then by id; only those with room */
-    size_t heap_count;
-    size_t *order; /* indices of the processors without owner, by job and number */
-    size_t order_count;
-    struct plan *plan;
-};
+#include "coordinator/core/plan_internal.h"
 
 static int compare_candidates(const void *a, const void *b)
 {
@@ -28,20 +13,59 @@ static int compare_candidates(const void *a, const void *b)
     return strcmp(left->agent->agent_id, right->agent->agent_id);
 }
 
-static int compare_processors(const void *a, const void *b, void *arg)
+static int compare_items(const void *a, const void *b)
 {
-    const struct plan_processor *processors = arg;
-    const struct plan_processor *left = &processors[*(const size_t *)a];
-    const struct plan_processor *right = &processors[*(const size_t *)b];
+    const struct plan_processor *left = ((const struct item *)a)->processor;
+    const struct plan_processor *right = ((const struct item *)b)->processor;
     int order = strcmp(left->job, right->job);
     if (order != 0)
         return order;
     return left->processor < right->processor ? -1 : left->processor > right->processor;
 }
 
-static bool has_room(const struct candidate *candidate)
+bool plan_has_room(const struct candidate *candidate)
 {
-    return candidate->load < candidate->agent->capacity;
+    return candidate->tasks < candidate->agent->capacity;
+}
+
+size_t plan_find_candidate(const struct planning *planning, const char *agent_id)
+{
+    if (agent_id == NULL)
+        return PLAN_NOBODY;
+    struct plan_agent agent = {.agent_id = agent_id};
+    struct candidate key = {.agent = &agent};
+    const struct candidate *found =
+        bsearch(&key, planning->candidates, planning->input->agent_count, sizeof(struct candidate),
+                compare_candidates);
+    return found != NULL ? (size_t)(found - planning->candidates) : PLAN_NOBODY;
+}
+
+void plan_add(struct planning *planning, enum plan_kind kind, const struct item *item,
+              const char *target, char *reason)
+{
+    struct plan *plan = planning->plan;
+    assert(plan->change_count < planning->input->processor_count);
+    plan->changes[plan->change_count++] = (struct plan_change){
+        .kind = kind, .processor = item->index, .target = target, .reason = reason};
+}
+
+static void prepare_items(struct planning *planning)
+{
+    const struct plan_input *input = planning->input;
+    planning->items = mem_calloc(input->processor_count, sizeof(struct item));
+    for (size_t i = 0; i < input->processor_count; i++) {
+        const struct plan_processor *processor = &input->processors[i];
+        struct item *item = &planning->items[i];
+        *item = (struct item){.processor = processor,
+                              .index = i,
+                              .owner = plan_find_candidate(planning, processor->owner),
+                              .target = plan_find_candidate(planning, processor->target)};
+        item->wanted = processor->fixed ? item->target : item->owner;
+        item->movable = item->owner != PLAN_NOBODY && !processor->gone && !processor->fixed;
+        if (processor->fixed && item->owner != PLAN_NOBODY && item->owner != item->target)
+            planning->candidates[item->owner].total--; /* it will have left */
+    }
+    qsort(planning->items, input->processor_count, sizeof(struct item), compare_items);
 }
 
 static void prepare(struct planning *planning)
@@ -49,119 +73,148 @@ static void prepare(struct planning *planning)
     const struct plan_input *input = planning->input;
     planning->candidates = mem_calloc(input->agent_count, sizeof(struct candidate));
     for (size_t i = 0; i < input->agent_count; i++)
-        planning->candidates[i] =
-            (struct candidate){.agent = &input->agents[i], .load = input->agents[i].load};
+        planning->candidates[i] = (struct candidate){.agent = &input->agents[i],
+                                                     .tasks = input->agents[i].load,
+                                                     .total = input->agents[i].load};
     qsort(planning->candidates, input->agent_count, sizeof(struct candidate), compare_candidates);
-    planning->order = mem_calloc(input->processor_count, sizeof(size_t));
-    for (size_t i = 0; i < input->processor_count; i++)
-        if (input->processors[i].owner == NULL)
-            planning->order[planning->order_count++] = i;
-    qsort_r(planning->order, planning->order_count, sizeof(size_t), compare_processors,
-            (void *)input->processors);
+    prepare_items(planning);
 }
 
-static void assign(struct planning *planning, size_t processor, struct candidate *candidate,
-                   char *reason)
+/* ---- what has no owner, or none any more */
+
+static bool is_homeless(const struct item *item)
 {
-    struct plan *plan = planning->plan;
-    plan->changes[plan->change_count++] = (struct plan_change){
-        .processor = processor, .target = candidate->agent->agent_id, .reason = reason};
-    candidate->load++;
+    return item->processor->owner == NULL || item->processor->gone;
 }
 
-/* ---- first those whose state is kept somewhere: only there nothing has to be learned */
-
-static struct candidate *find_candidate(struct planning *planning, const char *agent_id)
+static char *say_why(const struct item *item, char *choice)
 {
-    struct plan_agent agent = {.agent_id = agent_id};
-    struct candidate key = {.agent = &agent};
-    return bsearch(&key, planning->candidates, planning->input->agent_count,
-                   sizeof(struct candidate), compare_candidates);
+    char *reason = item->processor->owner == NULL
+                       ? mem_printf("no owner; %s", choice)
+                       : mem_printf("agent %s is gone; %s", item->processor->owner, choice);
+    free(choice);
+    return reason;
 }
 
-static void place_kept(struct planning *planning)
+/* Takes the text of why it is this one. */
+static void place(struct planning *planning, struct item *item, size_t at, char *choice)
+{
+    struct candidate *candidate = &planning->candidates[at];
+    plan_add(planning, PLAN_KIND_PLACE, item, candidate->agent->agent_id, say_why(item, choice));
+    item->wanted = at;
+    item->movable = false;
+    /* Its learner there has taken the room already. */
+    if (item->target != at) {
+        candidate->tasks++;
+        candidate->total++;
+    }
+}
+
+/* First those whose state is somewhere: only there nothing, or little, has to be learned. */
+static void place_known(struct planning *planning, struct item **homeless, size_t *count)
 {
     size_t left = 0;
-    for (size_t i = 0; i < planning->order_count; i++) {
-        size_t index = planning->order[i];
-        const char *kept_on = planning->input->processors[index].kept_on;
-        struct candidate *holder = kept_on != NULL ? find_candidate(planning, kept_on) : NULL;
-        if (holder != NULL && has_room(holder))
-            assign(planning, index, holder,
-                   mem_printf("no owner; %s keeps its state", holder->agent->agent_id));
+    for (size_t i = 0; i < *count; i++) {
+        struct item *item = homeless[i];
+        size_t kept = plan_find_candidate(planning, item->processor->kept_on);
+        if (item->target != PLAN_NOBODY)
+            place(planning, item, item->target,
+                  mem_printf("%s has learned it", item->processor->target));
+        else if (kept != PLAN_NOBODY && plan_has_room(&planning->candidates[kept]))
+            place(planning, item, kept, mem_printf("%s keeps its state", item->processor->kept_on));
         else
-            planning->order[left++] = index;
+            homeless[left++] = item;
     }
-    planning->order_count = left;
+    *count = left;
 }
 
-/* ---- then the rest, each to the least loaded */
+struct heap { /* least loaded first, then by id; only those with room */
+    struct candidate **items;
+    size_t count;
+};
 
 static bool goes_before(const struct candidate *a, const struct candidate *b)
 {
-    if (a->load != b->load)
-        return a->load < b->load;
+    if (a->tasks != b->tasks)
+        return a->tasks < b->tasks;
     return compare_candidates(a, b) < 0;
 }
 
-static void sift_down(struct planning *planning, size_t index)
+static void sift_down(struct heap *heap, size_t index)
 {
-    struct candidate **heap = planning->heap;
     for (;;) {
         size_t first = index;
         for (size_t child = index * 2 + 1; child <= index * 2 + 2; child++)
-            if (child < planning->heap_count && goes_before(heap[child], heap[first]))
+            if (child < heap->count && goes_before(heap->items[child], heap->items[first]))
                 first = child;
         if (first == index)
             return;
-        struct candidate *moved = heap[index];
-        heap[index] = heap[first];
-        heap[first] = moved;
+        struct candidate *moved = heap->items[index];
+        heap->items[index] = heap->items[first];
+        heap->items[first] = moved;
         index = first;
     }
 }
 
-static void build_heap(struct planning *planning)
+static void build_heap(struct planning *planning, struct heap *heap)
 {
-    planning->heap = mem_calloc(planning->input->agent_count, sizeof(struct candidate *));
+    heap->items = mem_calloc(planning->input->agent_count, sizeof(struct candidate *));
     for (size_t i = 0; i < planning->input->agent_count; i++)
-        if (has_room(&planning->candidates[i]))
-            planning->heap[planning->heap_count++] = &planning->candidates[i];
-    for (size_t i = planning->heap_count / 2; i-- > 0;)
-        sift_down(planning, i);
+        if (plan_has_room(&planning->candidates[i]))
+            heap->items[heap->count++] = &planning->candidates[i];
+    for (size_t i = heap->count / 2; i-- > 0;)
+        sift_down(heap, i);
 }
 
-static void place_rest(struct planning *planning)
+/* Then the rest, each to the least loaded. */
+static void place_rest(struct planning *planning, struct item **homeless, size_t count)
 {
-    build_heap(planning);
-    size_t i = 0;
-    for (; i < planning->order_count && planning->heap_count > 0; i++) {
-        struct candidate *least = planning->heap[0];
-        assign(planning, planning->order[i], least,
-               mem_printf("no owner; %s has the fewest tasks (%u)", least->agent->agent_id,
-                          least->load));
-        if (!has_room(least))
-            planning->heap[0] = planning->heap[--planning->heap_count];
-        sift_down(planning, 0);
+    struct heap heap = {0};
+    build_heap(planning, &heap);
+    uint32_t unplaced = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (heap.count == 0) {
+            unplaced += homeless[i]->processor->owner == NULL;
+            continue;
+        }
+        struct candidate *least = heap.items[0];
+        place(planning, homeless[i], (size_t)(least - planning->candidates),
+              mem_printf("%s has the fewest tasks (%u)", least->agent->agent_id, least->tasks));
+        if (!plan_has_room(least))
+            heap.items[0] = heap.items[--heap.count];
+        sift_down(&heap, 0);
     }
-    uint32_t unplaced = (uint32_t)(planning->order_count - i);
+    free(heap.items);
     if (planning->input->agent_count == 0)
         planning->plan->unplaced_no_agent = unplaced;
     else
         planning->plan->unplaced_no_capacity = unplaced;
 }
 
+static void place_homeless(struct planning *planning)
+{
+    size_t count = 0;
+    struct item **homeless = mem_calloc(planning->input->processor_count, sizeof(struct item *));
+    for (size_t i = 0; i < planning->input->processor_count; i++)
+        if (is_homeless(&planning->items[i]) && !planning->items[i].processor->fixed)
+            homeless[count++] = &planning->items[i];
+    place_known(planning, homeless, &count);
+    place_rest(planning, homeless, count);
+    free(homeless);
+}
+
+/* ---- */
+
 void plan_compute(const struct plan_input *input, struct plan *ret_plan)
 {
     struct planning planning = {.input = input, .plan = ret_plan};
     *ret_plan = (struct plan){0};
+    ret_plan->changes = mem_calloc(input->processor_count, sizeof(struct plan_change));
     prepare(&planning);
-    ret_plan->changes = mem_calloc(planning.order_count, sizeof(struct plan_change));
-    place_kept(&planning);
-    place_rest(&planning);
+    place_homeless(&planning);
+    plan_even_out(&planning);
     free(planning.candidates);
-    free(planning.heap);
-    free(planning.order);
+    free(planning.items);
 }
 
 void plan_finish(struct plan *plan)

@@ -140,8 +140,9 @@ static bool placement_equal(const struct placement_row *a, const struct placemen
     return rows_text_equal(a->job, b->job) && a->processor == b->processor &&
            rows_text_equal(a->agent, b->agent) &&
            rows_text_equal(a->agent_incarnation, b->agent_incarnation) && a->epoch == b->epoch &&
-           a->activated == b->activated && rows_text_equal(a->trouble, b->trouble) &&
-           rows_text_equal(a->reason, b->reason) && a->changed_at == b->changed_at;
+           a->activated == b->activated && a->handoff == b->handoff &&
+           rows_text_equal(a->trouble, b->trouble) && rows_text_equal(a->reason, b->reason) &&
+           a->changed_at == b->changed_at;
 }
 
 /* ---- agents */
@@ -191,6 +192,7 @@ void rows_copy_operation(struct operation_row *ret_copy, const struct operation_
     *ret_copy = *row;
     ret_copy->job = rows_text_copy(row->job);
     ret_copy->job_incarnation = rows_text_copy(row->job_incarnation);
+    ret_copy->target = rows_text_copy(row->target);
     ret_copy->reason = rows_text_copy(row->reason);
     ret_copy->error = rows_text_copy(row->error);
 }
@@ -199,6 +201,7 @@ void rows_finish_operation(struct operation_row *row)
 {
     free(row->job);
     free(row->job_incarnation);
+    free(row->target);
     free(row->reason);
     free(row->error);
     *row = (struct operation_row){0};
@@ -208,9 +211,92 @@ static bool operation_equal(const struct operation_row *a, const struct operatio
 {
     return a->id == b->id && a->kind == b->kind && rows_text_equal(a->job, b->job) &&
            rows_text_equal(a->job_incarnation, b->job_incarnation) && a->state == b->state &&
-           a->step == b->step && rows_text_equal(a->reason, b->reason) &&
+           a->step == b->step && a->processor == b->processor &&
+           rows_text_equal(a->target, b->target) && rows_text_equal(a->reason, b->reason) &&
            rows_text_equal(a->error, b->error) && a->created_at == b->created_at &&
            a->updated_at == b->updated_at;
+}
+
+/* ---- hand-overs */
+
+void rows_copy_handoff(struct handoff_row *ret_copy, const struct handoff_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->job_incarnation = rows_text_copy(row->job_incarnation);
+    ret_copy->partitions.items =
+        items_copy(row->partitions.items, row->partitions.count, sizeof(uint32_t));
+    ret_copy->source = rows_text_copy(row->source);
+    ret_copy->source_incarnation = rows_text_copy(row->source_incarnation);
+    ret_copy->target = rows_text_copy(row->target);
+    ret_copy->target_incarnation = rows_text_copy(row->target_incarnation);
+    ret_copy->reason = rows_text_copy(row->reason);
+    ret_copy->error = rows_text_copy(row->error);
+}
+
+void rows_finish_handoff(struct handoff_row *row)
+{
+    free(row->job);
+    free(row->job_incarnation);
+    free(row->partitions.items);
+    free(row->source);
+    free(row->source_incarnation);
+    free(row->target);
+    free(row->target_incarnation);
+    free(row->reason);
+    free(row->error);
+    *row = (struct handoff_row){0};
+}
+
+static bool handoff_ends_equal(const struct handoff_row *a, const struct handoff_row *b)
+{
+    return rows_text_equal(a->source, b->source) &&
+           rows_text_equal(a->source_incarnation, b->source_incarnation) &&
+           a->source_epoch == b->source_epoch && rows_text_equal(a->target, b->target) &&
+           rows_text_equal(a->target_incarnation, b->target_incarnation) &&
+           a->target_epoch == b->target_epoch;
+}
+
+static bool handoff_times_equal(const struct handoff_row *a, const struct handoff_row *b)
+{
+    return a->started_at == b->started_at && a->changed_at == b->changed_at &&
+           a->stopped_at == b->stopped_at && a->output_gap_ms == b->output_gap_ms &&
+           memcmp(a->spent_ms, b->spent_ms, sizeof(a->spent_ms)) == 0;
+}
+
+static bool handoff_equal(const struct handoff_row *a, const struct handoff_row *b)
+{
+    return a->id == b->id && a->kind == b->kind && rows_text_equal(a->job, b->job) &&
+           rows_text_equal(a->job_incarnation, b->job_incarnation) &&
+           a->processor == b->processor && a->partitions.count == b->partitions.count &&
+           (a->partitions.count == 0 || memcmp(a->partitions.items, b->partitions.items,
+                                               a->partitions.count * sizeof(uint32_t)) == 0) &&
+           a->state == b->state && a->forced == b->forced && a->planned == b->planned &&
+           a->operation == b->operation && rows_text_equal(a->reason, b->reason) &&
+           rows_text_equal(a->error, b->error) && handoff_ends_equal(a, b) &&
+           handoff_times_equal(a, b);
+}
+
+void rows_copy_arrival(struct arrival_row *ret_copy, const struct arrival_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->agent = rows_text_copy(row->agent);
+    ret_copy->incarnation = rows_text_copy(row->incarnation);
+}
+
+void rows_finish_arrival(struct arrival_row *row)
+{
+    free(row->job);
+    free(row->agent);
+    free(row->incarnation);
+    *row = (struct arrival_row){0};
+}
+
+static bool arrival_equal(const struct arrival_row *a, const struct arrival_row *b)
+{
+    return rows_text_equal(a->job, b->job) && rows_text_equal(a->agent, b->agent) &&
+           rows_text_equal(a->incarnation, b->incarnation) && a->open == b->open;
 }
 
 /* ---- observations */
@@ -236,7 +322,7 @@ static bool meta_equal(const struct meta_row *a, const struct meta_row *b)
 {
     return strcmp(a->cluster, b->cluster) == 0 && a->start_number == b->start_number &&
            a->decision == b->decision && a->epoch == b->epoch && a->event_id == b->event_id &&
-           a->operation_id == b->operation_id;
+           a->operation_id == b->operation_id && a->handoff_id == b->handoff_id;
 }
 
 void change_copy(struct change *ret_copy, const struct change *change)
@@ -258,6 +344,12 @@ void change_copy(struct change *ret_copy, const struct change *change)
         return;
     case CHANGE_OPERATION:
         rows_copy_operation(&ret_copy->operation, &change->operation);
+        return;
+    case CHANGE_HANDOFF:
+        rows_copy_handoff(&ret_copy->handoff, &change->handoff);
+        return;
+    case CHANGE_ARRIVAL:
+        rows_copy_arrival(&ret_copy->arrival, &change->arrival);
         return;
     case CHANGE_EVENT:
         schema_copy(&schema_event_view, &ret_copy->event, &change->event);
@@ -286,6 +378,10 @@ bool change_equal(const struct change *a, const struct change *b)
         return agent_equal(&a->agent, &b->agent);
     case CHANGE_OPERATION:
         return operation_equal(&a->operation, &b->operation);
+    case CHANGE_HANDOFF:
+        return handoff_equal(&a->handoff, &b->handoff);
+    case CHANGE_ARRIVAL:
+        return arrival_equal(&a->arrival, &b->arrival);
     case CHANGE_EVENT:
         return schema_equal(&schema_event_view, &a->event, &b->event);
     case CHANGE_OBSERVATION:
@@ -313,6 +409,12 @@ void change_finish(struct change *change)
         break;
     case CHANGE_OPERATION:
         rows_finish_operation(&change->operation);
+        break;
+    case CHANGE_HANDOFF:
+        rows_finish_handoff(&change->handoff);
+        break;
+    case CHANGE_ARRIVAL:
+        rows_finish_arrival(&change->arrival);
         break;
     case CHANGE_EVENT:
         schema_free(&schema_event_view, &change->event);

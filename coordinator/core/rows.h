@@ -15,11 +15,15 @@ void rows_copy_job(struct job_row *ret_copy, const struct job_row *row);
 void rows_copy_placement(struct placement_row *ret_copy, const struct placement_row *row);
 void rows_copy_agent(struct agent_row *ret_copy, const struct agent_row *row);
 void rows_copy_operation(struct operation_row *ret_copy, const struct operation_row *row);
+void rows_copy_handoff(struct handoff_row *ret_copy, const struct handoff_row *row);
+void rows_copy_arrival(struct arrival_row *ret_copy, const struct arrival_row *row);
 
 void rows_finish_job(struct job_row *row);
 void rows_finish_placement(struct placement_row *row);
 void rows_finish_agent(struct agent_row *row);
 void rows_finish_operation(struct operation_row *row);
+void rows_finish_handoff(struct handoff_row *row);
+void rows_finish_arrival(struct arrival_row *row);
 
 /* T0, T1 and T2 of both are the same, for the same partitions in the same order. */
 bool rows_progress_equal(const struct partition_progress *a, size_t a_count,

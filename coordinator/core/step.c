@@ -29,6 +29,9 @@ void coord_event_finish(struct coord_event *event)
     case COORD_EVENT_REPORT:
         schema_free(&schema_agent_report, &event->report);
         break;
+    case COORD_EVENT_MOVE:
+        schema_free(&schema_move_request, &event->move);
+        break;
     case COORD_EVENT_KAFKA:
         kafka_result_finish(&event->kafka);
         break;
@@ -237,8 +240,14 @@ static void start(struct step *step)
                "start number %llu, %zu jobs, %zu agents",
                (unsigned long long)cluster->meta.start_number, cluster->jobs.count,
                cluster->agents.count);
-    for (size_t i = 0; i < cluster->agents.count; i++)
-        step_renew_document(step, cluster->agents.items[i]);
+    for (size_t i = 0; i < cluster->agents.count; i++) {
+        struct agent *agent = cluster->agents.items[i];
+        /* Its grace begins anew: nobody listened until now. */
+        if (agent->row.state != AGENT_STATE_ALIVE)
+            agent->gone_ms = step->event->now_ms;
+        step_renew_document(step, agent);
+    }
+    step_resume_handoffs(step);
     step->place = true;
 }
 
@@ -295,6 +304,15 @@ static void handle(struct step *step)
     case COORD_EVENT_OPERATION_CANCEL:
         step_operation_cancel(step);
         return;
+    case COORD_EVENT_MOVE:
+        step_move(step);
+        return;
+    case COORD_EVENT_REBALANCE:
+        step_rebalance(step);
+        return;
+    case COORD_EVENT_HANDOFF_CANCEL:
+        step_handoff_cancel_asked(step);
+        return;
     case COORD_EVENT_REQUEST_GONE:
         forget_request(step);
         return;
@@ -341,6 +359,8 @@ static void earlier(int64_t *wake_ms, int64_t candidate_ms)
 static int64_t next_wake(const struct cluster *cluster)
 {
     int64_t wake_ms = cluster->observations_ms;
+    earlier(&wake_ms, cluster->place_ms);
+    earlier(&wake_ms, step_handoffs_wake(cluster));
     for (size_t i = 0; i < cluster->agents.count; i++)
         if (cluster->agents.items[i]->row.state == AGENT_STATE_ALIVE)
             earlier(&wake_ms, cluster_agent_deadline(cluster, cluster->agents.items[i]));
@@ -367,8 +387,9 @@ void coord_step(struct cluster *cluster, struct coord_event *event, struct updat
     handle(&step);
     step_find_lost(&step);
     step_expire_creations(&step);
+    step_advance_handoffs(&step);
     step_advance_operations(&step);
-    if (step.place)
+    if (step.place || event->now_ms >= cluster->place_ms)
         step_place(&step);
     /* Slices of observations only when nobody waits for this update to be durable. */
     if (event->kind == COORD_EVENT_TICK && !step.decided)

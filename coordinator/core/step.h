@@ -30,6 +30,9 @@ enum coord_event_kind {
     COORD_EVENT_OPERATION_WAIT, /* operation, wait_ms; 404 when it is no longer in memory: the store
                                    may have it */
     COORD_EVENT_OPERATION_CANCEL, /* operation */
+    COORD_EVENT_MOVE,             /* name, move */
+    COORD_EVENT_REBALANCE,        /* name, reason */
+    COORD_EVENT_HANDOFF_CANCEL,   /* handoff; 404 when it has ended: the store may have it */
     COORD_EVENT_REQUEST_GONE,     /* request: its client went away; forget it, answer nothing */
     COORD_EVENT_KAFKA             /* kafka */
 };
@@ -50,12 +53,14 @@ struct coord_event {
     char *incarnation;             /* POLL, DEREGISTER */
     char *reason;
     uint64_t operation;
+    uint64_t handoff;
     int64_t wait_ms; /* POLL, OPERATION_WAIT */
     struct document_version after;
     union {
         struct job_spec spec;
         struct agent_registration registration;
         struct agent_report report;
+        struct move_request move;
         struct kafka_result kafka;
     };
 };

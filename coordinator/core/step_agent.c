@@ -34,6 +34,7 @@ static void set_state(struct step *step, struct agent *agent, enum agent_state s
     struct change change = step_agent_change(agent);
     change.agent.state = state;
     step_change(step, &change);
+    agent->gone_ms = state == AGENT_STATE_ALIVE ? 0 : step->event->now_ms;
 }
 
 static void come_back(struct step *step, struct agent *agent)
@@ -305,6 +306,7 @@ void step_agent_register(struct step *step)
         register_start(step, &change);
     agent = cluster_agent(step->cluster, registration->agent_id);
     mark_seen(step, agent);
+    agent->gone_ms = 0;
     cluster_clear_kept(agent);
     agent->kept.items = registration->kept.items;
     agent->kept.count = registration->kept.count;
@@ -334,6 +336,7 @@ void step_agent_deregister(struct step *step)
         set_state(step, agent, AGENT_STATE_STOPPED);
         step_event(step, (struct event_about){"agent_stopped", .agent = agent->row.agent_id},
                    "it left; its processors wait for it");
+        step->place = true;
     }
     end_poll(step, agent);
     step_answer(step, event->request, 204, NULL, NULL);
@@ -369,6 +372,7 @@ void step_agent_forget(struct step *step)
                      "agent %s was forgotten", event->name);
         cluster_remove_poll(step->cluster, index);
     }
+    step_handoff_forget_agent(step, agent);
     for_each_owned(step, agent, take_from_forgotten);
     struct change change = {.kind = CHANGE_AGENT_REMOVED,
                             .agent = {.agent_id = mem_strdup(event->name)}};
@@ -394,5 +398,6 @@ void step_find_lost(struct step *step)
                    (struct event_about){"agent_lost", .agent = agent->row.agent_id,
                                         .actor = ACTOR_COORDINATOR},
                    "not heard of for %lld ms", (long long)cluster->config.agent_timeout_ms);
+        step->place = true;
     }
 }

@@ -44,6 +44,12 @@
 /* A step that comes this much later than asked for means that the coordinator stood still. */
 #define STALL_MS 1000
 
+/* A source that does not release for so long keeps the processor: its output stands still. */
+#define RELEASE_PATIENCE_MS 20000
+
+/* After a hand-over came to nothing the planner leaves the processor alone for so long. */
+#define HANDOFF_RETRY_MS 10000
+
 #define ACTOR_COORDINATOR "coordinator"
 
 struct step {
@@ -67,6 +73,7 @@ struct change step_job_change(const struct job *job);
 struct change step_placement_change(const struct processor *processor);
 struct change step_agent_change(const struct agent *agent);
 struct change step_operation_change(const struct operation *operation);
+struct change step_handoff_change(const struct handoff *handoff);
 
 /* printf into new memory, cut at a whole character where it is longer than a text of the API may
  * be. */
@@ -140,8 +147,63 @@ void step_give(struct step *step, struct processor *processor, struct agent *age
                const char *trouble, const char *reason);
 /* The processor has no owner any more. */
 void step_take_away(struct step *step, struct processor *processor, const char *reason);
-/* Finds owners for processors of running jobs that have none. */
+/* Makes a plan and begins what it says. */
 void step_place(struct step *step);
+/* The agent is owed processors of the job, or is not (any more). */
+void step_set_arrival(struct step *step, struct job *job, const struct agent *agent, bool open);
+
+/* ---- hand-overs (step_handoff.c) */
+
+struct handoff_wish {
+    struct agent *target;
+    bool planned;       /* the planner may take it back */
+    uint64_t operation; /* 0: none */
+    const char *reason;
+};
+
+/* Of a processor that has an owner and no hand-over, to another agent. */
+void step_handoff_start(struct step *step, const struct job *job, struct processor *processor,
+                        struct handoff_wish wish);
+/*
+ * Before the release; the source keeps the processor, or gets it back under a new epoch. `again`:
+ * the planner need not wait before it tries anew. The hand-over is gone afterwards.
+ */
+void step_handoff_cancel(struct step *step, struct handoff *handoff, bool again, const char *error);
+/*
+ * The processor becomes the target's without its owner's steps: the owner is lost, or was
+ * forgotten. A hand-over under way goes on with this target, else this is a new one.
+ */
+void step_handoff_force(struct step *step, const struct job *job, struct processor *processor,
+                        struct agent *target, const char *reason);
+
+/* The owner has reported under the placement's epoch. True: there is nothing more to judge. */
+bool step_handoff_owner_reported(struct step *step, struct processor *processor);
+/* The target has reported its learner. */
+void step_handoff_learner_reported(struct step *step, struct processor *processor);
+/* The placement got a new epoch, on whatever agent. */
+void step_handoff_follow_epoch(struct step *step, struct processor *processor);
+/* An agent that is about to be forgotten can not be a target any more. */
+void step_handoff_forget_agent(struct step *step, const struct agent *agent);
+
+void step_resume_handoffs(struct step *step);  /* after a start */
+void step_advance_handoffs(struct step *step); /* what time and other agents' lives bring */
+void step_cancel_handoffs(struct step *step, const struct job *job, const char *error);
+/* When time alone moves one: INT64_MAX: never. */
+int64_t step_handoffs_wake(const struct cluster *cluster);
+
+/* ---- moves that were asked for (step_move.c) */
+
+void step_move(struct step *step);
+void step_rebalance(struct step *step);
+void step_handoff_cancel_asked(struct step *step);
+void step_advance_move(struct step *step, struct operation *operation, struct job *job);
+void step_cancel_move(struct step *step, struct operation *operation);
+/* The hand-over of the operation has ended like this. */
+void step_move_ended(struct step *step, const struct handoff_row *row);
+/* Ends all moves and rebalances of the job. */
+void step_cancel_moves(struct step *step, const struct job *job, const char *error);
+/* The rebalance of the job that is under way: its number, or 0. */
+uint64_t step_rebalance_of(const struct cluster *cluster, const struct job *job);
 
 /* ---- observations (step_report.c) */
 

@@ -210,8 +210,11 @@ void step_job_renew_documents(struct step *step, const struct job *job)
 {
     for (size_t i = 0; i < job->processors.count; i++) {
         const char *owner = job->processors.items[i].placement.agent;
+        const struct handoff *handoff = job->processors.items[i].handoff;
         if (owner != NULL)
             step_renew_document(step, cluster_agent(step->cluster, owner));
+        if (handoff != NULL)
+            step_renew_document(step, cluster_agent(step->cluster, handoff->row.target));
     }
 }
 
@@ -225,6 +228,8 @@ static void begin_deletion(struct step *step, struct job *job)
         assert(creating != NULL);
         step_end_operation(step, creating, OPERATION_STATE_CANCELLED, "the job is being deleted");
     }
+    step_cancel_moves(step, job, "the job is being deleted");
+    step_cancel_handoffs(step, job, "the job is being deleted");
     uint64_t id = step_start_operation(step, OPERATION_KIND_DELETE_JOB, OPERATION_STEP_CLOSE_TASKS,
                                        &job->row, step->event->reason);
     struct operation *operation = cluster_operation(cluster, id);

@@ -4,6 +4,8 @@
  *
  *   create_job   COMMIT_STARTS -> SAMPLE (only with partitioner auto) -> END, the job RUNNING
  *   delete_job   CLOSE_TASKS -> FENCE (only exactly_once) -> END, the job gone
+ *
+ * Those that move processors are in step_move.c.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -32,6 +34,7 @@ uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                                 .job_incarnation = mem_strdup(row->incarnation),
                                 .state = OPERATION_STATE_RUNNING,
                                 .step = first,
+                                .processor = API_UNKNOWN,
                                 .reason = rows_text_copy(reason),
                                 .created_at = step->event->now_at,
                                 .updated_at = step->event->now_at,
@@ -288,6 +291,11 @@ static void advance(struct step *step, struct operation *operation)
 {
     struct job *job = cluster_job(step->cluster, operation->row.job);
     assert(job != NULL);
+    if (operation->row.kind == OPERATION_KIND_MOVE ||
+        operation->row.kind == OPERATION_KIND_REBALANCE) {
+        step_advance_move(step, operation, job);
+        return;
+    }
     if (operation->row.step == OPERATION_STEP_CLOSE_TASKS) {
         wait_for_closing(step, operation, job);
         return;
@@ -304,8 +312,7 @@ static void advance(struct step *step, struct operation *operation)
     case OPERATION_STEP_FENCE:
         call_fence(step, operation, job);
         return;
-    case OPERATION_STEP_CLOSE_TASKS:
-    case OPERATION_STEP_END:
+    default:
         break;
     }
     assert(!"a step that can be under way");
@@ -365,8 +372,7 @@ void step_operation_result(struct step *step, struct operation *operation)
         else
             finish_deletion(step, operation, job);
         return;
-    case OPERATION_STEP_CLOSE_TASKS:
-    case OPERATION_STEP_END:
+    default:
         break;
     }
     assert(!"a step that makes calls");

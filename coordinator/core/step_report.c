@@ -6,6 +6,7 @@
 
 #include "api/schema.h"
 #include "common/mem.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/core/step_internal.h"
 
 /* Of a failed task that names no problem. */
@@ -101,6 +102,8 @@ static void judge(struct step *step, const struct job *job, struct processor *pr
     if (job->row.state != JOB_STATE_RUNNING || report->role != TASK_ROLE_ACTIVE ||
         report->epoch != processor->placement.epoch)
         return;
+    if (step_handoff_owner_reported(step, processor))
+        return;
     if (report->state == TASK_STATE_ACTIVE) {
         is_active(step, processor, agent);
         return;
@@ -132,18 +135,23 @@ static void drop_unknown_partitions(const struct job_row *row, struct task_repor
     report->consuming.count = kept;
 }
 
-/* NULL: not a processor that the agent owns. */
-static struct processor *find_owned(const struct cluster *cluster, const struct agent *agent,
-                                    const struct task_report *report, struct job **ret_job)
+/* NULL: not a processor that the agent owns or learns. */
+static struct processor *find_task(const struct cluster *cluster, const struct agent *agent,
+                                   const struct task_report *report, struct job **ret_job,
+                                   bool *ret_learns)
 {
     struct job *job = cluster_job(cluster, report->job);
     if (job == NULL || strcmp(job->row.incarnation, report->job_incarnation) != 0 ||
         report->processor >= job->processors.count)
         return NULL;
     struct processor *processor = &job->processors.items[report->processor];
-    if (!rows_text_equal(processor->placement.agent, agent->row.agent_id))
+    bool learns = processor->handoff != NULL &&
+                  handoff_is_of_learner(&processor->handoff->row, report) &&
+                  strcmp(processor->handoff->row.target, agent->row.agent_id) == 0;
+    if (!learns && !rows_text_equal(processor->placement.agent, agent->row.agent_id))
         return NULL;
     *ret_job = job;
+    *ret_learns = learns;
     return processor;
 }
 
@@ -166,19 +174,42 @@ static void take_task(struct step *step, struct agent *agent, struct task_report
 {
     struct cluster *cluster = step->cluster;
     struct job *job;
-    struct processor *processor = find_owned(cluster, agent, report, &job);
+    bool learns;
+    struct processor *processor = find_task(cluster, agent, report, &job, &learns);
     if (processor == NULL) {
         note_stray(agent, report);
         return;
     }
     drop_unknown_partitions(&job->row, report);
-    cluster_set_observed(processor, agent, report);
+    if (learns) {
+        cluster_set_observed(&processor->learner, agent, report);
+        step_handoff_learner_reported(step, processor);
+        return;
+    }
+    cluster_set_observed(&processor->observed, agent, report);
     int64_t due_ms = processor->observed.stored_ms != 0
                          ? processor->observed.stored_ms + OBSERVATION_INTERVAL_MS
                          : step->event->now_ms;
     if (due_ms < cluster->observations_ms)
         cluster->observations_ms = due_ms;
     judge(step, job, processor, agent);
+}
+
+/* How far its learners may go: what their owners have committed, as far as that is fresh (D3.3). */
+static void answer_follow(struct step *step, const struct agent *agent)
+{
+    const struct cluster *cluster = step->cluster;
+    struct report_answer *answer = mem_calloc(1, sizeof(*answer));
+    answer->follow.items = mem_calloc(cluster->handoffs.count, sizeof(struct follow));
+    for (size_t i = 0; i < cluster->handoffs.count; i++) {
+        const struct handoff_row *row = &cluster->handoffs.items[i]->row;
+        if (!handoff_before_release(row->state) || strcmp(row->target, agent->row.agent_id) != 0)
+            continue;
+        answer->follow.count +=
+            cluster_follow(cluster, cluster_job(cluster, row->job), row->processor,
+                           step->event->now_ms, &answer->follow.items[answer->follow.count]);
+    }
+    step_answer(step, step->event->request, 200, &schema_report_answer, answer);
 }
 
 void step_report(struct step *step)
@@ -197,8 +228,7 @@ void step_report(struct step *step)
     for (size_t i = 0; i < report->tasks.count; i++)
         take_task(step, agent, &report->tasks.items[i]);
     step->update->publish = true;
-    struct report_answer *answer = mem_calloc(1, sizeof(*answer));
-    step_answer(step, event->request, 200, &schema_report_answer, answer);
+    answer_follow(step, agent);
 }
 
 /* ---- storing observations, in slices */

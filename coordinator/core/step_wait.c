@@ -57,8 +57,9 @@ void step_answer_operation_waits(struct step *step)
 }
 
 /*
- * Neither kind has a state that it could be cancelled into: a creation that is not wanted any more
- * is ended by deleting the job, and a deletion has closed tasks already.
+ * Moves can be cancelled as long as the source has the processor. The other kinds have no state
+ * that they could be cancelled into: a creation that is not wanted any more is ended by deleting
+ * the job, and a deletion has closed tasks already.
  */
 void step_operation_cancel(struct step *step)
 {
@@ -68,6 +69,11 @@ void step_operation_cancel(struct step *step)
     const struct operation_row *row = &operation->row;
     if (row->state == OPERATION_STATE_CANCELLED) {
         step_answer_operation(step, step->event->request, 200, operation);
+        return;
+    }
+    if (!view_operation_finished(row->state) &&
+        (row->kind == OPERATION_KIND_MOVE || row->kind == OPERATION_KIND_REBALANCE)) {
+        step_cancel_move(step, cluster_operation(step->cluster, row->id));
         return;
     }
     const char *why = "it has ended already";

@@ -21,6 +21,8 @@ enum change_kind {
     CHANGE_AGENT,
     CHANGE_AGENT_REMOVED, /* agent.agent_id only */
     CHANGE_OPERATION,
+    CHANGE_HANDOFF, /* one that has ended leaves the memory */
+    CHANGE_ARRIVAL,
     CHANGE_EVENT,
     CHANGE_OBSERVATION /* T1/T2 of a processor; not a decision, written in slices */
 };
@@ -43,6 +45,8 @@ struct change { /* owns its row */
         struct placement_row placement;
         struct agent_row agent;
         struct operation_row operation;
+        struct handoff_row handoff;
+        struct arrival_row arrival;
         struct event_view event;
         struct observation_row observation;
     };
@@ -184,7 +188,7 @@ void update_change(struct update *update, struct cluster *cluster, struct change
 
 /*
  * Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs
- * before placements and observations.
+ * before placements, observations, hand-overs and arrivals.
  */
 void cluster_apply(struct cluster *cluster, struct change *change);
 

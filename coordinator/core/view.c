@@ -35,6 +35,10 @@ const char *view_operation_kind(enum operation_kind kind)
         return "create_job";
     case OPERATION_KIND_DELETE_JOB:
         return "delete_job";
+    case OPERATION_KIND_MOVE:
+        return "move";
+    case OPERATION_KIND_REBALANCE:
+        return "rebalance";
     }
     assert(!"a kind of operation");
     return NULL;
@@ -57,6 +61,12 @@ static const char *step_text(enum operation_step step)
         return "waiting until the agents have closed the job's tasks";
     case OPERATION_STEP_FENCE:
         return "shutting out producers of the job";
+    case OPERATION_STEP_QUEUE:
+        return "waiting until the processor's present hand-over has ended";
+    case OPERATION_STEP_HAND_OVER:
+        return "waiting for the hand-over, see /v1/handoffs";
+    case OPERATION_STEP_EVEN_OUT:
+        return "waiting until the job's processors are spread evenly, see /v1/handoffs";
     case OPERATION_STEP_END:
         return "done";
     }
@@ -78,6 +88,39 @@ void view_operation(const struct operation_row *row, struct operation_view *ret_
         .created_at = row->created_at,
         .updated_at = row->updated_at,
     };
+}
+
+void view_handoff(const struct handoff_row *row, struct handoff_view *ret_view)
+{
+    *ret_view = (struct handoff_view){
+        .id = row->id,
+        .kind = row->kind,
+        .job = mem_strdup(row->job),
+        .processor = row->processor,
+        .state = row->state,
+        .forced = row->forced,
+        .source = mem_strdup(row->source),
+        .target = mem_strdup(row->target),
+        .source_epoch = row->source_epoch,
+        .target_epoch = row->target_epoch,
+        .operation = row->operation != 0 ? view_operation_name(row->operation) : NULL,
+        .reason = mem_strdup(row->reason),
+        .error = rows_text_copy(row->error),
+        .lag_records = API_UNKNOWN,
+        .replay_records = API_UNKNOWN,
+        .eta_ms = API_UNKNOWN,
+        .started_at = row->started_at,
+        .changed_at = row->changed_at,
+        .learning_ms = row->spent_ms[HANDOFF_STATE_LEARNING],
+        .caught_up_ms = row->spent_ms[HANDOFF_STATE_CAUGHT_UP],
+        .releasing_ms = row->spent_ms[HANDOFF_STATE_RELEASING],
+        .released_ms = row->spent_ms[HANDOFF_STATE_RELEASED],
+        .activating_ms = row->spent_ms[HANDOFF_STATE_ACTIVATING],
+        .output_gap_ms = row->output_gap_ms,
+    };
+    ret_view->partitions.items =
+        mem_memdup(row->partitions.items, row->partitions.count * sizeof(uint32_t));
+    ret_view->partitions.count = row->partitions.count;
 }
 
 char *view_operation_name(uint64_t id)

@@ -10,9 +10,11 @@
 
 #include "coordinator/core/cluster.h"
 
-/* Free with schema_free(&schema_job_view) and schema_free(&schema_operation_view). */
+/* Free with schema_free(&schema_job_view) and schema_free(&schema_operation_view), ... */
 void view_job(const struct job_row *row, struct job_view *ret_view);
 void view_operation(const struct operation_row *row, struct operation_view *ret_view);
+/* Without what only reports tell (lag, rate, what it waits for): those are unknown. */
+void view_handoff(const struct handoff_row *row, struct handoff_view *ret_view);
 
 /* "op-<number>", as operations are named outside: free(). */
 char *view_operation_name(uint64_t id);

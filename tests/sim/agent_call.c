@@ -87,6 +87,7 @@ static void close_producer(struct world *world, struct sim_task *task)
         task->producer.broken = false;
         return;
     }
+    task->producer.warm = false;
     task->producer.open = task->producer.fenced = task->producer.broken = false;
     task->producer.count = 0;
 }
@@ -103,7 +104,7 @@ static void close_all(struct world *world, struct sim_task *task)
 static void assign(struct world *world, struct sim_task *task)
 {
     if (world_chance(world, world->config.fault_permille / 4)) {
-        (void)agent_event(task, TASK_EVENT_OUTPUT_FAILED, "kafka_unreachable", "assign");
+        (void)agent_event(task, TASK_EVENT_ASSIGN_FAILED, "kafka_unreachable", "assign");
         return;
     }
     for (size_t i = 0; i < task->core.partition_count; i++)
@@ -219,6 +220,8 @@ static void apply_init(struct world *world, struct sim_task *task)
     }
     if (world->config.mutation == MUTATION_PRODUCER_REUSED && task->producer.open)
         return;
+    world->tally->of[TALLY_WARM] += task->producer.warm;
+    task->producer.warm = false;
     task->producer.open = true;
     if (world->config.exactly_once)
         task->producer.epoch = kafka_init_producer(&world->kafka, task->processor);
@@ -446,6 +449,10 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
         break;
     case TASK_ACTION_CLOSE:
         close_all(world, task);
+        break;
+    case TASK_ACTION_WARM_PRODUCER:
+        world->tally->of[TALLY_CAUGHT_UP]++;
+        task->producer.warm = !world_chance(world, world->config.fault_permille);
         break;
     case TASK_ACTION_REPORT:
         task->report_due_ms = 0;

@@ -32,9 +32,22 @@ struct task_event *agent_event(struct sim_task *task, enum task_event_kind kind,
 
 /* ---- tasks begin and end */
 
-static struct sim_task *task_start(struct world *world, size_t agent, uint32_t processor,
-                                   uint64_t epoch, bool skip_poison)
+static struct task_desired desired_of(enum task_role role, uint64_t epoch, uint64_t handoff,
+                                      bool release)
 {
+    bool learner = role != TASK_ROLE_ACTIVE;
+
+    return (struct task_desired){.epoch = learner ? 0 : epoch,
+                                 .handoff = handoff,
+                                 .learner = learner,
+                                 .release = !learner && release};
+}
+
+static struct sim_task *task_start(struct world *world, size_t agent,
+                                   const struct document_task *told, bool skip_poison)
+{
+    uint32_t processor = told->processor;
+    struct task_desired desired = desired_of(told->role, told->epoch, told->handoff, told->release);
     struct sim_task *task = mem_calloc(1, sizeof(*task));
     struct task_config config = {
         .incarnation = WORLD_INCARNATION,
@@ -43,6 +56,7 @@ static struct sim_task *task_start(struct world *world, size_t agent, uint32_t p
         .stateful = world->config.stateful,
         .commit_interval_ms = 50,
         .checkpoint_interval_ms = 400,
+        .acceptable_lag = world->config.acceptable_lag,
     };
     struct task_partition *partitions = mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(*partitions));
     size_t count = 0;
@@ -55,10 +69,12 @@ static struct sim_task *task_start(struct world *world, size_t agent, uint32_t p
     task->agent = agent;
     task->processor = processor;
     task->skip_poison = skip_poison;
-    task_init(&task->core, &config, epoch, partitions, count, world->now_ms);
+    task->role = told->role;
+    task_init(&task->core, &config, &desired, partitions, count, world->now_ms);
+    world->tally->of[TALLY_LEARNER] += desired.learner;
     (void)agent_event(task, TASK_EVENT_START, NULL, NULL);
-    world_trace(world, "agent %zu: task %u starts under epoch %llu", agent, processor,
-                (unsigned long long)epoch);
+    world_trace(world, "agent %zu: task %u starts %s under epoch %llu", agent, processor,
+                desired.learner ? "as a learner" : "active", (unsigned long long)desired.epoch);
     return task;
 }
 
@@ -105,17 +121,20 @@ static void act_on_slot(struct world *world, size_t agent, const struct agent_do
     case RECONCILE_DESIRE:
         slot_tell(world, slot, document, action);
         slot->task->inbox.desired = true;
+        slot->task->inbox.role = slot->told.role;
         slot->task->inbox.epoch = slot->told.epoch;
+        slot->task->inbox.handoff = slot->told.handoff;
+        slot->task->inbox.release = slot->told.release;
         slot->task->inbox.skip_poison = slot->skip_poison;
         slot->task->poked = true;
         break;
     case RECONCILE_START:
         slot_tell(world, slot, document, action);
         slot->used = true;
-        slot->fenced = false;
+        slot->spent = false;
         slot->state = RECONCILE_RUNNING;
-        slot->task =
-            task_start(world, agent, slot->told.processor, slot->told.epoch, slot->skip_poison);
+        slot->reported = false;
+        slot->task = task_start(world, agent, &slot->told, slot->skip_poison);
         slot->task->store =
             world->config.stateful ? &world->agents[agent].disks[slot->told.processor] : NULL;
         break;
@@ -139,7 +158,7 @@ static size_t view_slots(struct world *world, size_t agent, struct reconcile_slo
             .task = &slot->told,
             .state = slot->state,
             .retry_ms = slot->retry_ms,
-            .fenced = slot->fenced,
+            .spent = slot->spent,
         };
     }
     return count;
@@ -159,12 +178,14 @@ static void reconcile(struct world *world, size_t agent)
     size_t count = view_slots(world, agent, views, slots);
 
     for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
-        if (self->wanted.of[i].owned)
+        if (self->wanted.of[i].wanted)
             tasks[document.tasks.count++] = (struct document_task){
                 .job = world->jobs[0].name,
                 .processor = i,
-                .role = TASK_ROLE_ACTIVE,
+                .role = self->wanted.of[i].role,
                 .epoch = self->wanted.of[i].epoch,
+                .handoff = self->wanted.of[i].handoff,
+                .release = self->wanted.of[i].release,
                 .owned = world->owned[i],
                 .read = world->owned[i],
             };
@@ -181,17 +202,57 @@ static void reconcile(struct world *world, size_t agent)
     reconcile_actions_finish(&actions);
 }
 
+/* What agent/task_report.c says of a task. */
+static struct sim_report report_of(const struct world *world, const struct sim_task *task)
+{
+    const struct task *core = &task->core;
+    struct sim_report report = {
+        .agent = task->agent,
+        .start = world->agents[task->agent].starts,
+        .processor = task->processor,
+        .learner = core->desired.learner,
+        .state = task_state(core),
+        .epoch = task_epoch(core),
+        .handoff = core->desired.handoff,
+        .released = core->released,
+    };
+
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        report.t1[i] = report.t2[i] = API_UNKNOWN;
+    for (size_t i = 0; i < core->partition_count; i++) {
+        report.t1[agent_partition(task, i)] = core->partitions[i].t1;
+        report.t2[agent_partition(task, i)] = core->partitions[i].position;
+    }
+    memcpy(report.code, core->code, sizeof(report.code));
+    return report;
+}
+
+static void post(struct world *world, const struct sim_report *report)
+{
+    struct sim_report copy = *report;
+
+    mutation_bend_report(world, &copy);
+    if (copy.released)
+        checks_released(world, &copy);
+    coordinator_post(world, &copy);
+}
+
 static void slot_join(struct world *world, size_t agent, struct sim_slot *slot)
 {
     struct sim_task *task = slot->task;
     enum task_state state = task_state(&task->core);
 
     world_trace(world, "agent %zu: task %u has ended", agent, task->processor);
-    slot->fenced = state == TASK_STATE_FENCED && task_epoch(&task->core) >= slot->told.epoch;
-    slot->retry_ms = world->now_ms + (slot->state == RECONCILE_STOPPING ? 0 : RESTART_PAUSE_MS);
+    slot->spent = (state == TASK_STATE_FENCED || task->core.released) &&
+                  task_epoch(&task->core) >= slot->told.epoch;
+    slot->retry_ms =
+        world->now_ms +
+        (slot->state == RECONCILE_STOPPING || state == TASK_STATE_CLOSED ? 0 : RESTART_PAUSE_MS);
     slot->state = RECONCILE_DOWN;
-    coordinator_hear(world, agent, task->processor, state, task_epoch(&task->core),
-                     task->core.code);
+    slot->report = report_of(world, task);
+    slot->reported = true;
+    slot->report_due_ms = world->now_ms + REPORT_INTERVAL_MS;
+    post(world, &slot->report);
     task_destroy(task);
     slot->task = NULL;
 }
@@ -207,6 +268,10 @@ void agent_tend(struct world *world, size_t agent)
         if (slot->used && slot->task != NULL && is_done(slot->task)) {
             slot_join(world, agent, slot);
             dirty = true;
+        }
+        if (slot->used && slot->reported && world->now_ms >= slot->report_due_ms) {
+            slot->report_due_ms = world->now_ms + REPORT_INTERVAL_MS;
+            post(world, &slot->report);
         }
         dirty = dirty ||
                 (slot->used && slot->state == RECONCILE_DOWN && world->now_ms >= slot->retry_ms);
@@ -226,10 +291,22 @@ void agent_take_document(struct world *world, size_t agent, const struct sim_wan
     reconcile(world, agent);
 }
 
+void agent_take_follow(struct world *world, size_t agent, uint32_t processor, const int64_t *t1)
+{
+    struct sim_slot *slot = &world->agents[agent].slots[processor];
+
+    if (!slot->used || slot->state != RECONCILE_RUNNING)
+        return;
+    slot->task->inbox.follow = true;
+    memcpy(slot->task->inbox.followed, t1, sizeof(slot->task->inbox.followed));
+    slot->task->poked = true;
+}
+
 /* ---- the agent's life */
 
 void agent_start(struct world *world, size_t agent)
 {
+    world->agents[agent].starts++;
     world->agents[agent].alive = true;
     world_trace(world, "agent %zu starts", agent);
     coordinator_register(world, agent);
@@ -258,6 +335,11 @@ static void give(struct world *world, struct sim_task *task, struct task_event *
     mutation_bend_event(world->config.mutation, task, event);
     task_step(&task->core, event, &task->actions);
     mutation_bend_step(world->config.mutation, task, event, &task->actions);
+    if (world->config.mutation == MUTATION_EARLY_RELEASED && task->core.releasing) {
+        struct sim_report early = report_of(world, task);
+
+        post(world, &early);
+    }
     task->action_next = 0;
     task->wake_ms = task->actions.wake_ms;
     if (event->kind != TASK_EVENT_TICK || task->core.phase.state != phase)
@@ -268,6 +350,8 @@ static void give(struct world *world, struct sim_task *task, struct task_event *
     if (task->actions.count > 0)
         task->worked = true;
     checks_core(world, task, phase);
+    if (event->kind == TASK_EVENT_FOLLOW)
+        checks_followed(world, task);
 }
 
 static void give_next(struct world *world, struct sim_task *task)
@@ -281,18 +365,38 @@ static void give_next(struct world *world, struct sim_task *task)
 
 /* ---- a turn of the thread, stage by stage (agent/task_thread.c) */
 
+static void take_desired(struct sim_task *task)
+{
+    struct task_event *event;
+
+    if (task->role == TASK_ROLE_ACTIVE && task->inbox.role != TASK_ROLE_ACTIVE) {
+        (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
+        return;
+    }
+    event = agent_event(task, TASK_EVENT_DESIRED, NULL, NULL);
+    event->desired =
+        desired_of(task->inbox.role, task->inbox.epoch, task->inbox.handoff, task->inbox.release);
+    event->restart = task->inbox.skip_poison != task->skip_poison;
+    task->skip_poison = task->inbox.skip_poison;
+    task->role = task->inbox.role;
+}
+
+static void take_followed(struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        task->followed[i] = task->inbox.followed[agent_partition(task, i)];
+    agent_event(task, TASK_EVENT_FOLLOW, NULL, NULL)->offsets = task->followed;
+}
+
 static void serve_inbox(struct sim_task *task)
 {
-    if (task->inbox.desired) {
-        struct task_event *event = agent_event(task, TASK_EVENT_DESIRED, NULL, NULL);
-
-        event->epoch = task->inbox.epoch;
-        event->restart = task->inbox.skip_poison != task->skip_poison;
-        task->skip_poison = task->inbox.skip_poison;
-    }
+    if (task->inbox.desired)
+        take_desired(task);
+    if (task->inbox.follow)
+        take_followed(task);
     if (task->inbox.stop)
         (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
-    task->inbox.desired = task->inbox.stop = false;
+    task->inbox.desired = task->inbox.follow = task->inbox.stop = false;
 }
 
 /* How is the checkpoint getting on? */
@@ -349,11 +453,13 @@ bool agent_flush(struct world *world, struct sim_task *task)
 
 static void report(struct world *world, struct sim_task *task)
 {
+    struct sim_report fresh;
+
     if (world->now_ms < task->report_due_ms)
         return;
     task->report_due_ms = world->now_ms + REPORT_INTERVAL_MS;
-    coordinator_hear(world, task->agent, task->processor, task_state(&task->core),
-                     task_epoch(&task->core), task->core.code);
+    fresh = report_of(world, task);
+    post(world, &fresh);
 }
 
 static void tick(struct world *world, struct sim_task *task)

@@ -46,7 +46,7 @@ struct sim_call { /* an action under way, or the ranges looked up in between */
 };
 
 struct sim_producer {
-    bool open, fenced, broken;
+    bool warm, open, fenced, broken;
     uint32_t epoch;
     struct kafka_output *queue; /* given out by the logic, not sent yet */
     size_t count, capacity;
@@ -89,11 +89,16 @@ struct sim_task {
     struct task_committed committed[KAFKA_PARTITIONS_MAX];
 
     struct {
-        bool stop, desired;
-        uint64_t epoch;
+        bool stop, desired, follow;
+        enum task_role role;
+        uint64_t epoch, handoff;
+        bool release;
         bool skip_poison;
+        int64_t followed[KAFKA_PARTITIONS_MAX]; /* by partition */
     } inbox;
-    bool skip_poison; /* the spec's on_error */
+    enum task_role role;                    /* it was told last */
+    int64_t followed[KAFKA_PARTITIONS_MAX]; /* scratch of FOLLOW, by the core's index */
+    bool skip_poison;                       /* the spec's on_error */
 
     /* for the checks */
     uint64_t fenced_epoch; /* highest in which it was told of its fence */
@@ -109,13 +114,17 @@ struct sim_slot { /* of agent/task_table.c */
     struct document_job job; /* borrowed texts */
     struct document_task told;
     bool skip_poison;
-    bool fenced;
+    bool spent;
     int64_t retry_ms;
     struct sim_task *task;
+    bool reported; /* DOWN: `report` is its last, which is told until the document drops it */
+    struct sim_report report;
+    int64_t report_due_ms;
 };
 
 struct sim_agent {
     bool alive, paused;
+    uint32_t starts;       /* its incarnation */
     int64_t back_ms;       /* when a crashed one starts, a paused one goes on */
     uint32_t actions_done; /* since the world began; for sweeps */
     struct sim_wanted wanted;
@@ -129,6 +138,8 @@ struct sim_agent {
 void agent_start(struct world *world, size_t agent);
 void agent_crash(struct world *world, size_t agent);
 void agent_take_document(struct world *world, size_t agent, const struct sim_wanted *wanted);
+/* T1 by partition, of the answer to a report. */
+void agent_take_follow(struct world *world, size_t agent, uint32_t processor, const int64_t *t1);
 /* A task's next small step; false: it has nothing to do yet. */
 bool agent_step(struct world *world, struct sim_task *task);
 bool agent_may_step(const struct world *world, const struct sim_task *task);

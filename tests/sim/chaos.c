@@ -69,14 +69,25 @@ static void decide(struct world *world)
     const struct sim_placement *placement = &world->coordinator.placements[processor];
     size_t other = placement->owner == 0 ? 1 : 0;
 
-    if (placement->released)
+    if (placement->idle)
         return;
-    switch (world_between(world, 0, 3)) {
+    switch (world_between(world, 0, 7)) {
     case 0:
         coordinator_raise(world, processor);
         break;
     case 1:
-        coordinator_release(world, processor, world->now_ms + some_while(world));
+        coordinator_idle(world, processor, world->now_ms + some_while(world));
+        break;
+    case 2:
+        coordinator_cancel(world, processor);
+        if (world_between(world, 0, 1) == 0) /* and thought better of it */
+            coordinator_hand_over(world, processor, other);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        if (world->agents[other].alive)
+            coordinator_hand_over(world, processor, other);
         break;
     default:
         if (world->agents[other].alive)

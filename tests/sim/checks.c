@@ -2,8 +2,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "tests/sim/world.h"
 
 #define IDLE_TURNS_MAX 3
@@ -93,6 +95,9 @@ static void check_offset(struct world *world, size_t partition,
         if (epoch < checks->stamped[partition])
             checks_fail(world, "partition %zu: epoch %llu commits after %llu", partition,
                         (unsigned long long)epoch, (unsigned long long)checks->stamped[partition]);
+        if (epoch <= checks->released[kafka_processor_of(&world->kafka, partition)])
+            checks_fail(world, "partition %zu: epoch %llu commits after it was released", partition,
+                        (unsigned long long)epoch);
         if (epoch < placement->newest_active)
             checks_fail(world, "partition %zu: epoch %llu commits, but %llu was reported active",
                         partition, (unsigned long long)epoch,
@@ -102,6 +107,19 @@ static void check_offset(struct world *world, size_t partition,
     checks->stamped[partition] = epoch;
     if (committed->offset > checks->highest[partition])
         checks->highest[partition] = committed->offset;
+}
+
+static void keep_vector(struct world *world, uint32_t processor)
+{
+    struct checks *checks = &world->checks;
+    size_t count = checks->vectors[processor].count;
+
+    checks->vectors[processor].items =
+        mem_grow(checks->vectors[processor].items, count, &checks->vectors[processor].capacity,
+                 sizeof(*checks->vectors[processor].items));
+    memcpy(checks->vectors[processor].items[count].of, checks->committed,
+           sizeof(checks->committed));
+    checks->vectors[processor].count++;
 }
 
 static void on_transaction(void *arg, uint32_t processor,
@@ -115,6 +133,7 @@ static void on_transaction(void *arg, uint32_t processor,
         if (transaction->offsets.of[i].offset != API_UNKNOWN)
             check_offset(world, i, &transaction->offsets.of[i]);
     }
+    keep_vector(world, processor);
 }
 
 static void on_output(void *arg, const struct kafka_output *output)
@@ -153,6 +172,85 @@ void checks_start(struct world *world, size_t partition, int64_t offset)
     world->checks.committed[partition] = world->checks.highest[partition] = offset;
 }
 
+void checks_started(struct world *world)
+{
+    for (uint32_t i = 0; i < world->kafka.processor_count; i++)
+        keep_vector(world, i);
+}
+
+void checks_finish(struct checks *checks)
+{
+    for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++)
+        free(checks->vectors[i].items);
+}
+
+/* ---- hand-overs */
+
+static bool is_vector(const struct sim_task *task, const struct checks_vector *vector)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        if (task->core.partitions[i].t1 != vector->of[agent_partition(task, i)])
+            return false;
+    }
+    return true;
+}
+
+/* Without transactions late commits land in between, so that there are other vectors as well. */
+void checks_followed(struct world *world, const struct sim_task *task)
+{
+    const struct checks *checks = &world->checks;
+
+    if (!task->core.desired.learner || !world->config.exactly_once)
+        return;
+    for (size_t i = checks->vectors[task->processor].count; i > 0; i--) {
+        if (is_vector(task, &checks->vectors[task->processor].items[i - 1]))
+            return;
+    }
+    checks_fail(world, "agent %zu task %u follows a T1 that was never committed as one",
+                task->agent, task->processor);
+}
+
+static void check_learner(struct world *world, const struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        size_t partition = agent_partition(task, i);
+
+        if (task->core.partitions[i].limit > world->checks.highest[partition])
+            checks_fail(world, "partition %zu: a learner may read up to %lld, but T1 is %lld",
+                        partition, (long long)task->core.partitions[i].limit,
+                        (long long)world->checks.highest[partition]);
+    }
+}
+
+/* At the first time that it says so nobody else can have committed, unless by force. */
+void checks_released(struct world *world, const struct sim_report *report)
+{
+    struct checks *checks = &world->checks;
+
+    for (size_t i = 0; i < world->kafka.partition_count && world->config.exactly_once; i++) {
+        if (kafka_processor_of(&world->kafka, i) != report->processor)
+            continue;
+        if (checks->stamped[i] < report->epoch)
+            checks_fail(world, "partition %zu: released under epoch %llu, the stamp is of %llu", i,
+                        (unsigned long long)report->epoch, (unsigned long long)checks->stamped[i]);
+        if (checks->stamped[i] == report->epoch && report->t2[i] != checks->committed[i])
+            checks_fail(world, "partition %zu: released at %lld, but T1 is %lld", i,
+                        (long long)report->t2[i], (long long)checks->committed[i]);
+    }
+    if (report->epoch > checks->released[report->processor])
+        checks->released[report->processor] = report->epoch;
+}
+
+/* What the coordinator acts upon is a release of what is owned now. */
+void checks_believed(struct world *world, const struct sim_report *report)
+{
+    const struct sim_placement *placement = &world->coordinator.placements[report->processor];
+
+    if (report->epoch != placement->epoch)
+        checks_fail(world, "a release under epoch %llu is believed, the owner's is %llu",
+                    (unsigned long long)report->epoch, (unsigned long long)placement->epoch);
+}
+
 /* ---- the cores */
 
 static void check_stamped(struct world *world, const struct sim_task *task)
@@ -171,6 +269,8 @@ static void count_core(struct world *world, struct sim_task *task, int before)
 {
     uint64_t *of = world->tally->of;
 
+    of[TALLY_IN_PLACE] +=
+        before == TASK_PHASE_LEARN && task->core.phase.state == TASK_PHASE_PRODUCER;
     switch ((enum task_phase)task->core.phase.state) {
     case TASK_PHASE_ACTIVE:
         of[TALLY_ACTIVATION]++;
@@ -186,9 +286,6 @@ static void count_core(struct world *world, struct sim_task *task, int before)
         break;
     case TASK_PHASE_OPEN:
     case TASK_PHASE_FAILED:
-        of[TALLY_STATE_AHEAD] +=
-            before == TASK_PHASE_COMMITTED && strcmp(task->core.code, "state_ahead") == 0;
-        break;
     case TASK_PHASE_REPLAY:
     case TASK_PHASE_STAMP:
         of[TALLY_STATE_AHEAD] +=
@@ -223,6 +320,8 @@ void checks_core(struct world *world, struct sim_task *task, int phase_before)
     if (task->core.phase.state != phase_before)
         count_core(world, task, phase_before);
     check_code(world, task);
+    if (task->core.phase.state == TASK_PHASE_LEARN && world->config.stateful)
+        check_learner(world, task);
     if (world->config.mutation != MUTATION_NONE)
         return; /* what is bent is bent; the question is whether its effects are seen */
     if (broken != NULL)

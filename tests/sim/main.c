@@ -4,8 +4,8 @@
  *
  *   sim                          everything, as `make check` does
  *   sim --seed N [--trace]       one seed
- *   sim --sweep pause --at N [--seed N] [--trace]   the first agent is paused there (or `crash`)
- *   sim --mutation NAME [--seed N] [--trace]
+ *   sim --sweep pause --at N [--victim owner] [--seed N] [--trace]   it is paused there (or
+ * `crash`); `source` and `target` are those of a hand-over sim --mutation NAME [--seed N] [--trace]
  *   sim --seeds N --steps N      more or fewer of them
  */
 #include <getopt.h>
@@ -32,6 +32,7 @@ struct options {
     bool one, trace;
     enum mutation mutation;
     enum world_sweep sweep;
+    enum world_victim victim;
     uint32_t sweep_at;
 };
 
@@ -46,13 +47,18 @@ static const char *sweep_name(enum world_sweep sweep)
     return sweep == WORLD_SWEEP_PAUSE ? "pause" : "crash";
 }
 
+static const char *const victim_names[] = {[WORLD_VICTIM_OWNER] = "owner",
+                                           [WORLD_VICTIM_SOURCE] = "source",
+                                           [WORLD_VICTIM_TARGET] = "target"};
+
 static void print_command(const struct world_config *config)
 {
     (void)printf("  again with: sim");
     if (config->mutation != MUTATION_NONE)
         (void)printf(" --mutation %s", mutation_options[config->mutation]);
     if (config->sweep != WORLD_NO_SWEEP)
-        (void)printf(" --sweep %s --at %u", sweep_name(config->sweep), config->sweep_at);
+        (void)printf(" --sweep %s --victim %s --at %u", sweep_name(config->sweep),
+                     victim_names[config->victim], config->sweep_at);
     (void)printf(" --seed %llu --steps %u --trace\n", (unsigned long long)config->seed,
                  config->steps);
 }
@@ -104,33 +110,37 @@ static void run_seeds(const struct options *options)
 
 /* ---- sweeps */
 
-static struct world_config sweep_config(enum world_sweep sweep, uint32_t at, uint64_t seed)
+static struct world_config sweep_config(enum world_sweep sweep, enum world_victim victim,
+                                        uint32_t at, uint64_t seed)
 {
     struct world_config config = {.seed = seed,
                                   .steps = SWEEP_STEPS,
                                   .sweep = sweep,
+                                  .victim = victim,
                                   .sweep_at = at,
                                   .drawn = true,
                                   .exactly_once = seed % 4 != 0,
                                   .stateful = true,
                                   .partitions = 2,
                                   .processors = 1,
-                                  .cache_records = 20};
+                                  .fault_permille =
+                                      victim != WORLD_VICTIM_OWNER && seed % 3 == 0 ? 60 : 0,
+                                  .cache_records = 20,
+                                  .acceptable_lag = (int64_t)(seed % 5)};
 
     return config;
 }
 
-static void run_sweep(enum world_sweep sweep)
+static void run_sweep(enum world_sweep sweep, enum world_victim victim)
 {
     double begin_s = now_s();
 
     for (uint32_t i = 0; i < SWEEP_ACTIONS_MAX * SWEEP_SEEDS && failed < 5; i++) {
-        struct world_config config = sweep_config(sweep, 1 + i / SWEEP_SEEDS, 1 + i);
+        struct world_config config = sweep_config(sweep, victim, 1 + i / SWEEP_SEEDS, 1 + i);
 
         (void)run(&config);
     }
-    (void)printf("an agent %s at each of its first %d actions, the other takes over, the first "
-                 "comes back: %.1f s\n",
+    (void)printf("the %s %s at each of its first %d actions: %.1f s\n", victim_names[victim],
                  sweep == WORLD_SWEEP_PAUSE ? "paused" : "crashed", SWEEP_ACTIONS_MAX,
                  now_s() - begin_s);
 }
@@ -165,7 +175,8 @@ static struct finding search(const struct options *options, enum mutation mutati
 
         if (try_mutation(&config, &finding))
             break;
-        config = sweep_config(WORLD_SWEEP_PAUSE, 1 + i % SWEEP_ACTIONS_MAX, options->seed + i);
+        config = sweep_config(WORLD_SWEEP_PAUSE, (enum world_victim)(i % 3),
+                              1 + i % SWEEP_ACTIONS_MAX, options->seed + i);
         config.mutation = mutation;
         if (try_mutation(&config, &finding))
             break;
@@ -213,9 +224,10 @@ static void print_finding(enum mutation mutation, const struct finding *finding)
     if (finding->asserted)
         (void)snprintf(run_text, sizeof(run_text), "?");
     else if (finding->config.sweep != WORLD_NO_SWEEP)
-        (void)snprintf(run_text, sizeof(run_text), "--seed %llu --sweep pause --at %u",
-                       (unsigned long long)finding->config.seed, finding->config.sweep_at);
-    (void)printf("%-24s%-34s%s\n", mutation_options[mutation], run_text,
+        (void)snprintf(run_text, sizeof(run_text), "--seed %llu --sweep pause --victim %s --at %u",
+                       (unsigned long long)finding->config.seed,
+                       victim_names[finding->config.victim], finding->config.sweep_at);
+    (void)printf("%-24s%-50s%s\n", mutation_options[mutation], run_text,
                  finding->asserted ? "an assertion of the core" : finding->text);
 }
 
@@ -249,8 +261,10 @@ static void print_tally(void)
 static int run_all(const struct options *options)
 {
     run_seeds(options);
-    run_sweep(WORLD_SWEEP_PAUSE);
-    run_sweep(WORLD_SWEEP_CRASH);
+    for (int victim = WORLD_VICTIM_OWNER; victim <= WORLD_VICTIM_TARGET; victim++) {
+        run_sweep(WORLD_SWEEP_PAUSE, (enum world_victim)victim);
+        run_sweep(WORLD_SWEEP_CRASH, (enum world_victim)victim);
+    }
     print_tally();
     run_mutations(options);
     (void)printf("\n%u passed, %u failed\n", passed, failed);
@@ -263,7 +277,7 @@ static int run_one(const struct options *options)
         .seed = options->seed, .steps = options->steps, .mutation = options->mutation};
 
     if (options->sweep != WORLD_NO_SWEEP)
-        config = sweep_config(options->sweep, options->sweep_at, options->seed);
+        config = sweep_config(options->sweep, options->victim, options->sweep_at, options->seed);
     config.mutation = options->mutation;
     config.trace = options->trace;
     (void)run(&config);
@@ -303,6 +317,17 @@ static bool parse_sweep(const char *text, enum world_sweep *ret_sweep)
     return true;
 }
 
+static bool parse_victim(const char *text, enum world_victim *ret_victim)
+{
+    for (int i = WORLD_VICTIM_OWNER; i <= WORLD_VICTIM_TARGET; i++) {
+        if (strcmp(victim_names[i], text) != 0)
+            continue;
+        *ret_victim = (enum world_victim)i;
+        return true;
+    }
+    return false;
+}
+
 static bool parse_option(int option, const char *value, struct options *options)
 {
     uint64_t number = 0;
@@ -329,6 +354,8 @@ static bool parse_option(int option, const char *value, struct options *options)
     case 'w':
         options->one = true;
         return parse_sweep(value, &options->sweep);
+    case 'v':
+        return parse_victim(value, &options->victim);
     case 't':
         options->trace = true;
         return true;
@@ -339,11 +366,15 @@ static bool parse_option(int option, const char *value, struct options *options)
 
 int main(int count, char **values)
 {
-    static const struct option known[] = {
-        {"seed", required_argument, NULL, 's'},     {"seeds", required_argument, NULL, 'n'},
-        {"steps", required_argument, NULL, 'k'},    {"trace", no_argument, NULL, 't'},
-        {"mutation", required_argument, NULL, 'm'}, {"sweep", required_argument, NULL, 'w'},
-        {"at", required_argument, NULL, 'a'},       {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"seed", required_argument, NULL, 's'},
+                                          {"seeds", required_argument, NULL, 'n'},
+                                          {"steps", required_argument, NULL, 'k'},
+                                          {"trace", no_argument, NULL, 't'},
+                                          {"mutation", required_argument, NULL, 'm'},
+                                          {"sweep", required_argument, NULL, 'w'},
+                                          {"at", required_argument, NULL, 'a'},
+                                          {"victim", required_argument, NULL, 'v'},
+                                          {NULL, 0, NULL, 0}};
     struct options options = {
         .seeds = SEEDS_DEFAULT, .seed = 1, .steps = STEPS_DEFAULT, .sweep_at = 1};
     int option;
@@ -351,7 +382,8 @@ int main(int count, char **values)
     while ((option = getopt_long(count, values, "", known, NULL)) != -1) {
         if (!parse_option(option, optarg, &options)) {
             (void)fprintf(stderr, "usage: sim [--seed N] [--seeds N] [--steps N] [--trace] "
-                                  "[--mutation NAME] [--sweep pause|crash --at N]\n");
+                                  "[--mutation NAME] [--sweep pause|crash --at N "
+                                  "[--victim owner|source|target]]\n");
             return 2;
         }
     }

@@ -4,6 +4,7 @@
 
 #include "agent/core/task_internal.h"
 #include "tests/sim/agent_model.h"
+#include "tests/sim/world.h"
 
 const char *const mutation_options[MUTATION_COUNT] = {[MUTATION_NONE] = "none",
 #define MUTATION_OPTION(name, option, text) [MUTATION_##name] = (option),
@@ -37,6 +38,13 @@ static void pretend_origin(struct sim_task *task, struct task_event *event)
     event->committed = task->committed;
 }
 
+/* Of the first partition the T1 that was told before is kept. */
+static void mix(struct sim_task *task)
+{
+    if (task->core.partitions[0].t1 != API_UNKNOWN)
+        task->followed[0] = task->core.partitions[0].t1;
+}
+
 void mutation_bend_event(enum mutation mutation, struct sim_task *task, struct task_event *event)
 {
     switch (mutation) {
@@ -47,6 +55,14 @@ void mutation_bend_event(enum mutation mutation, struct sim_task *task, struct t
     case MUTATION_UNKNOWN_IS_ZERO:
         if (event->kind == TASK_EVENT_COMMITTED_FAILED)
             pretend_origin(task, event);
+        break;
+    case MUTATION_T1_MIXED:
+        if (event->kind == TASK_EVENT_FOLLOW)
+            mix(task);
+        break;
+    case MUTATION_RELEASED_IN_DOUBT:
+        if (event->kind == TASK_EVENT_COMMIT_FAILED && task->core.releasing)
+            event->kind = TASK_EVENT_COMMIT_DONE;
         break;
     case MUTATION_TRUST_IN_DOUBT:
         if (event->kind == TASK_EVENT_COMMIT_FAILED)
@@ -99,8 +115,8 @@ static void read_on(struct task *core)
     for (size_t i = 0; i < core->partition_count; i++) {
         struct task_partition *partition = &core->partitions[i];
 
-        if (core->phase.state == TASK_PHASE_REPLAY && partition->limit == partition->t1 &&
-            partition->range.stable_end > partition->t1)
+        if ((core->phase.state == TASK_PHASE_REPLAY || core->phase.state == TASK_PHASE_LEARN) &&
+            partition->limit == partition->t1 && partition->range.stable_end > partition->t1)
             partition->limit = partition->t1 + 1;
     }
 }
@@ -146,11 +162,35 @@ void mutation_bend_step(enum mutation mutation, struct sim_task *task,
         if (event->kind == TASK_EVENT_COMMITTED_READ)
             read_on(core);
         break;
+    case MUTATION_LEARN_PAST_T1:
+        if (event->kind == TASK_EVENT_FOLLOW)
+            read_on(core);
+        break;
     case MUTATION_FENCED_REINITS:
         open_again(core, event, actions);
         break;
     case MUTATION_STOP_DROPS_BATCH:
         stop_without_commit(core, event, actions);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- what is reported */
+
+void mutation_bend_report(const struct world *world, struct sim_report *report)
+{
+    const struct sim_slot *slot = &world->agents[report->agent].slots[report->processor];
+
+    switch (world->config.mutation) {
+    case MUTATION_EARLY_RELEASED:
+        if (slot->task != NULL && slot->task->core.phase.state == TASK_PHASE_RELEASE)
+            report->released = slot->task->core.releasing;
+        break;
+    case MUTATION_RELEASED_COPIED:
+        if (report->released)
+            report->epoch = slot->told.epoch;
         break;
     default:
         break;

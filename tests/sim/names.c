@@ -10,6 +10,7 @@ const char *agent_event_name(enum task_event_kind kind)
         EVENT(START),
         EVENT(TICK),
         EVENT(DESIRED),
+        EVENT(FOLLOW),
         EVENT(STOP),
         EVENT(STORE_OPENED),
         EVENT(STORE_FAILED),
@@ -28,6 +29,7 @@ const char *agent_event_name(enum task_event_kind kind)
         EVENT(COMMIT_FENCED),
         EVENT(COMMIT_FAILED),
         EVENT(OUTPUT_FAILED),
+        EVENT(ASSIGN_FAILED),
         EVENT(CHECKPOINTED),
         EVENT(CHECKPOINT_FAILED),
         EVENT(STATE_DROPPED),
@@ -43,10 +45,10 @@ const char *agent_event_name(enum task_event_kind kind)
 const char *agent_action_name(enum task_action action)
 {
     static const char *const names[] = {
-        ACTION(OPEN_STORE),      ACTION(QUERY_RANGES), ACTION(VERIFY),    ACTION(OPEN_PRODUCER),
-        ACTION(FETCH_COMMITTED), ACTION(ASSIGN),       ACTION(COMMIT),    ACTION(CHECKPOINT),
-        ACTION(CLOSE_PRODUCER),  ACTION(DROP_STATE),   ACTION(SET_ASIDE), ACTION(UNASSIGN),
-        ACTION(CLOSE),           ACTION(REPORT),
+        ACTION(OPEN_STORE),      ACTION(QUERY_RANGES), ACTION(VERIFY),        ACTION(OPEN_PRODUCER),
+        ACTION(FETCH_COMMITTED), ACTION(ASSIGN),       ACTION(COMMIT),        ACTION(CHECKPOINT),
+        ACTION(CLOSE_PRODUCER),  ACTION(DROP_STATE),   ACTION(SET_ASIDE),     ACTION(UNASSIGN),
+        ACTION(CLOSE),           ACTION(REPORT),       ACTION(WARM_PRODUCER),
     };
 
     return names[action];

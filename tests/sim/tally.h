@@ -11,6 +11,23 @@
     X(ZOMBIE, "agents that came back when another was active")                                     \
     X(STOP, "tasks stopped")                                                                       \
     X(MOVE, "processors moved")                                                                    \
+    X(HANDOFF, "hand-overs begun")                                                                 \
+    X(HANDOFF_DONE, "hand-overs done")                                                             \
+    X(CANCEL, "hand-overs cancelled")                                                              \
+    X(GIVE_BACK, "releases taken back")                                                            \
+    X(FORCED, "hand-overs forced: the source was lost")                                            \
+    X(LEARNER, "learners started")                                                                 \
+    X(FOLLOW, "T1 told to learners")                                                               \
+    X(CAUGHT_UP, "learners caught up for the first time")                                          \
+    X(WARM, "producers initialised that were warm")                                                \
+    X(IN_PLACE, "learners made active in place")                                                   \
+    X(RELEASED, "releases believed")                                                               \
+    X(STALE_RELEASED, "releases of an older epoch or hand-over, not believed")                     \
+    X(STALE_FENCED, "fences of an older epoch, not believed")                                      \
+    X(SUPERSEDED, "reports from before a restart, refused")                                        \
+    X(REPORT_LOST, "reports lost")                                                                 \
+    X(REPORT_TWICE, "reports that came twice")                                                     \
+    X(REPORT_LATE, "reports that came late")                                                       \
     X(RAISE, "epochs raised")                                                                      \
     X(ACTIVATION, "activations")                                                                   \
     X(REINIT, "re-initialisations for a higher epoch")                                             \

@@ -55,6 +55,7 @@ static void draw_config(struct world *world)
     config->truncates = world_between(world, 0, 3) == 0;
     config->poisons = world_between(world, 0, 3) == 0;
     config->cache_records = (uint32_t)world_between(world, 3, 60);
+    config->acceptable_lag = world_between(world, 0, 2) * 5;
 }
 
 static void make_documents(struct world *world)
@@ -122,6 +123,7 @@ static void close_world(struct world *world)
     world->tally->of[TALLY_LATE] += world->kafka.late;
     world->tally->steps += world->steps;
     kafka_close(&world->kafka);
+    checks_finish(&world->checks);
 }
 
 /* ---- one step */
@@ -214,15 +216,53 @@ static void step(struct world *world)
 
 /* ---- the sweep */
 
-static bool took_over(const struct world *world)
+static bool is_active_under(const struct world *world, size_t owner)
 {
     for (size_t i = 0; i < world->kafka.processor_count; i++) {
         const struct sim_placement *placement = &world->coordinator.placements[i];
 
-        if (placement->owner != 1 || placement->newest_active != placement->epoch)
+        if (placement->owner != owner || placement->newest_active != placement->epoch)
             return false;
     }
     return true;
+}
+
+static void stop_victim(struct world *world, size_t victim)
+{
+    struct sim_agent *agent = &world->agents[victim];
+
+    world->sweeping = false;
+    if (world->config.sweep == WORLD_SWEEP_PAUSE)
+        agent->paused = true;
+    else
+        agent_crash(world, victim);
+    world_trace(world, "agent %zu is stopped at action %u", victim, agent->actions_done);
+    world->tally->of[agent->paused ? TALLY_PAUSE : TALLY_CRASH]++;
+    agent->back_ms = INT64_MAX;
+}
+
+/* Agent 0 hands everything over to agent 1, anew when that was cancelled. One of them is away for a
+ * moment, or for so long that it is given up. */
+static void step_handoff_sweep(struct world *world)
+{
+    size_t victim = world->config.victim == WORLD_VICTIM_SOURCE ? 0 : 1;
+    struct sim_agent *agent = &world->agents[victim];
+
+    if (is_active_under(world, 0)) {
+        if (!world->handing_over)
+            world->handing_from = agent->actions_done;
+        world->handing_over = true;
+        for (uint32_t i = 0; i < world->kafka.processor_count; i++)
+            coordinator_hand_over(world, i, 1);
+    }
+    if (world->sweeping && world->handing_over && agent->alive &&
+        agent->actions_done >= world->handing_from + world->config.sweep_at) {
+        stop_victim(world, victim);
+        agent->back_ms =
+            world->now_ms + (world_between(world, 0, 1) == 0 ? world_between(world, 0, 3000)
+                                                             : world_between(world, 12000, 20000));
+    }
+    step(world);
 }
 
 static void step_sweep(struct world *world)
@@ -230,20 +270,13 @@ static void step_sweep(struct world *world)
     struct sim_agent *agent = &world->agents[0];
 
     if (world->sweeping && agent->actions_done >= world->config.sweep_at) {
-        world->sweeping = false;
-        if (world->config.sweep == WORLD_SWEEP_PAUSE)
-            agent->paused = true;
-        else
-            agent_crash(world, 0);
-        world_trace(world, "agent 0 is stopped at action %u", agent->actions_done);
-        world->tally->of[agent->paused ? TALLY_PAUSE : TALLY_CRASH]++;
-        agent->back_ms = INT64_MAX;
+        stop_victim(world, 0);
         for (uint32_t i = 0; i < world->kafka.processor_count; i++)
             coordinator_move(world, i, 1);
         /* What the zombie will read first is what was on its way to it. */
         world->coordinator.contacts[0].sending = false;
     }
-    if (!world->sweeping && agent->back_ms == INT64_MAX && took_over(world)) {
+    if (!world->sweeping && agent->back_ms == INT64_MAX && is_active_under(world, 1)) {
         agent->back_ms = world->now_ms + world_between(world, 0, 500);
         world->tally->of[TALLY_ZOMBIE]++;
     }
@@ -278,7 +311,8 @@ static bool is_finished(const struct world *world)
     for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
         const struct sim_placement *placement = &world->coordinator.placements[i];
 
-        if (!is_halted(world, i) && placement->newest_active != placement->epoch)
+        if (!is_halted(world, i) && (placement->newest_active != placement->epoch ||
+                                     placement->handoff.stage != SIM_HANDOFF_NONE))
             return false;
     }
     for (size_t i = 0; i < world->kafka.partition_count; i++) {
@@ -326,7 +360,7 @@ static void end(struct world *world)
     for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
         world->halted[i] = is_halted(world, i);
         halted = halted || world->halted[i];
-        coordinator_release(world, i, INT64_MAX);
+        coordinator_idle(world, i, INT64_MAX);
     }
     run_until(world, all_closed, "not every task closes");
     if (!world->checks.failed)
@@ -340,8 +374,10 @@ bool world_run(struct world *world, const struct world_config *config, struct ta
     while (world->steps < config->steps && !world->checks.failed) {
         if (config->sweep == WORLD_NO_SWEEP)
             step(world);
-        else
+        else if (config->victim == WORLD_VICTIM_OWNER)
             step_sweep(world);
+        else
+            step_handoff_sweep(world);
     }
     if (!world->checks.failed)
         end(world);

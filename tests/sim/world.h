@@ -30,15 +30,21 @@
 #define WORLD_INCARNATION "5e5e5e5e-0000-4000-8000-000000000001"
 
 enum world_sweep { WORLD_NO_SWEEP, WORLD_SWEEP_PAUSE, WORLD_SWEEP_CRASH };
+enum world_victim {
+    WORLD_VICTIM_OWNER,  /* the other one takes over by force, at once */
+    WORLD_VICTIM_SOURCE, /* of a hand-over, counted from its beginning ... */
+    WORLD_VICTIM_TARGET
+};
 
 struct world_config {
     uint64_t seed;
     uint32_t steps; /* before the end begins */
     bool trace;
     enum mutation mutation;
-    /* Instead of chance: the first agent is stopped at its action number `sweep_at`, the other one
-     * takes over, and the first comes back. */
+    /* Instead of chance: the victim is stopped at its action number `sweep_at` and comes back. The
+     * first agent is the owner and the source. */
     enum world_sweep sweep;
+    enum world_victim victim;
     uint32_t sweep_at;
     /* drawn from the seed by world_run unless `drawn` */
     bool drawn;
@@ -50,6 +56,7 @@ struct world_config {
     bool truncates;          /* records are deleted that may still be needed */
     bool poisons;            /* records that the logic refuses */
     uint32_t cache_records;  /* that fit before the cache is full */
+    int64_t acceptable_lag;
 };
 
 struct world {
@@ -59,6 +66,8 @@ struct world {
     uint64_t steps;
     bool calm;                         /* the end: no faults, no chaos, no new input */
     bool sweeping;                     /* the sweep's stop has not come yet */
+    bool handing_over;                 /* the sweep's hand-over has begun ... */
+    uint32_t handing_from;             /* ... at this action of the victim */
     bool halted[KAFKA_PROCESSORS_MAX]; /* in the end: rightly */
     struct kafka_model kafka;
     struct document_job jobs[2]; /* as documents have it; the second one skips poison */

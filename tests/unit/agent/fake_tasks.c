@@ -102,6 +102,7 @@ static void fake_report(struct task_thread *thread, struct task_report *ret_repo
     ret_report->processor = thread->processor;
     ret_report->epoch = thread->epoch;
     ret_report->state = thread->state;
+    ret_report->released = thread->released;
     pthread_mutex_unlock(&lock);
 }
 

@@ -17,7 +17,7 @@ struct task_thread {
     char job[64], incarnation[64];
     uint32_t processor;
     uint64_t epoch;
-    bool stopped, ended;
+    bool stopped, ended, released;
     enum task_state state;
     int desires, follows;
 };

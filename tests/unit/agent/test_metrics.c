@@ -25,6 +25,7 @@ static struct metrics_view a_view(void)
                                     .state = TASK_STATE_ACTIVE,
                                     .role = TASK_ROLE_ACTIVE,
                                     .epoch = 17,
+                                    .caught_up_lag = API_UNKNOWN,
                                     .progress = {first_progress, 2},
                                     .records = 1000,
                                     .outputs = 999,
@@ -38,6 +39,8 @@ static struct metrics_view a_view(void)
                                     .state_bytes = 4096};
     tasks[1] = (struct task_report){.job = (char *)"a\"b\\c\nd",
                                     .state = TASK_STATE_FAILED,
+                                    .role = TASK_ROLE_ACTIVE,
+                                    .caught_up_lag = API_UNKNOWN,
                                     .progress = {second_progress, 1},
                                     .problems = {problems, 1}};
     tasks[2] = (struct task_report){
@@ -89,6 +92,7 @@ static const char *const lines[] = {
     "baton_task_aborts_total{job=\"orders\",processor=\"3\"} 1",
     "baton_task_state_rows{job=\"orders\",processor=\"3\"} 5",
     "baton_task_state_bytes{job=\"orders\",processor=\"3\"} 4096",
+    "baton_task_released{job=\"orders\",processor=\"3\"} 0",
     "baton_task_problem{job=\"a\\\"b\\\\c\\nd\",processor=\"0\",code=\"store_failed\"} 1",
 };
 
@@ -117,6 +121,21 @@ Test(metrics, what_is_not_known_is_absent_and_not_zero)
     tasks[1].progress.count = 0;
     metrics_print(&view, "2.0.2", &buf);
     cr_assert_null(strstr(buf.data, "baton_task_lag_records{job=\"a\\\"b"));
+    strbuf_finish(&buf);
+}
+
+Test(metrics, a_learner_says_how_far_it_is_behind_and_not_how_far_its_owner_is)
+{
+    struct strbuf buf = {0};
+    struct metrics_view view = a_view();
+    tasks[0].role = TASK_ROLE_LEARNER;
+    tasks[0].state = TASK_STATE_LEARNING;
+    tasks[0].caught_up_lag = 12;
+    metrics_print(&view, "2.0.2", &buf);
+    cr_assert(
+        has_line(buf.data, "baton_task_caught_up_lag_records{job=\"orders\",processor=\"3\"} 12"));
+    cr_assert(has_line(buf.data, "baton_task_replay_records{job=\"orders\",processor=\"3\"} 10"));
+    cr_assert_null(strstr(buf.data, "baton_task_lag_records{job=\"orders\""));
     strbuf_finish(&buf);
 }
 

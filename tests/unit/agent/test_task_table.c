@@ -170,6 +170,75 @@ Test(task_table, a_closed_task_that_runs_again_is_reported_once)
     expect_states(ACTIVE_STATE);
 }
 
+/* ---- hand-overs */
+
+static void release_first(void)
+{
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks[0].released = true;
+    fake_tasks[0].ended = true;
+    task_table_step(table, 0);
+}
+
+static void expect_released(void)
+{
+    struct agent_report report = collect();
+    cr_assert_eq(report.tasks.count, 1);
+    cr_assert_eq(report.tasks.items[0].state, TASK_STATE_CLOSED);
+    cr_assert_eq(report.tasks.items[0].epoch, 7);
+    cr_assert(report.tasks.items[0].released);
+    schema_free(&schema_agent_report, &report);
+}
+
+Test(task_table, a_released_task_is_told_of_until_the_document_drops_it)
+{
+    want(17, NEW, 1, 7, 0);
+    release_first();
+    cr_assert_eq(task_table_count(table).running, 0);
+    cr_assert_eq(task_table_wake_ms(table), INT64_MAX);
+    for (int i = 0; i < 3; i++) {
+        expect_released();
+        task_table_delivered(table);
+        task_table_step(table, 1000000);
+    }
+    want(18, NEW, 1, 7, 1000000); /* under its epoch it is over, whatever else is said */
+    cr_assert_eq(fake_task_count, 1);
+    want(19, NEW, 0, 0, 1000000);
+    expect_released();
+    task_table_delivered(table);
+    expect_states("");
+}
+
+Test(task_table, what_was_released_is_given_back_with_a_higher_epoch)
+{
+    want(17, NEW, 1, 7, 0);
+    release_first();
+    want(18, NEW, 1, 8, 0);
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_eq(fake_tasks[1].epoch, 8);
+    expect_states(ACTIVE_STATE);
+}
+
+Test(task_table, what_is_given_back_while_it_closes_starts_after_it)
+{
+    want(17, NEW, 1, 7, 0);
+    want(18, NEW, 1, 8, 0);
+    fake_tasks[0].epoch = 7; /* it had released under that one when it was told */
+    release_first();
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_eq(fake_tasks[1].epoch, 8);
+}
+
+Test(task_table, a_task_that_closes_to_be_made_anew_is_at_once)
+{
+    want(17, NEW, 1, 7, 0);
+    fake_tasks[0].state = TASK_STATE_CLOSED;
+    fake_tasks[0].ended = true;
+    task_table_step(table, 0);
+    cr_assert_eq(fake_task_count, 2);
+    expect_states(ACTIVE_STATE);
+}
+
 Test(task_table, a_new_incarnation_waits_for_the_old_one)
 {
     want(17, OLD, 1, 7, 0);
@@ -276,19 +345,22 @@ Test(task_table, a_stop_ignores_later_documents)
 Test(task_table, passes_on_what_learners_follow)
 {
     struct input_offset offset = {0, 1, 99};
-    struct follow follows[] = {{.job = (char *)"orders", .processor = 1, .committed = {&offset, 1}},
-                               {.job = (char *)"gone", .processor = 0, .committed = {&offset, 1}}};
-    struct report_answer answer = {.follow = {follows, 2}};
+    struct follow follows[] = {
+        {.job = (char *)"orders", .processor = 1, .committed = {&offset, 1}},
+        {.job = (char *)"gone", .processor = 0, .committed = {&offset, 1}},
+        {.job = (char *)"orders", .processor = 0, .committed = {&offset, 1}}};
+    struct report_answer answer = {.follow = {follows, 3}};
 
-    want(17, NEW, 2, 7, 0);
+    want(17, NEW, 3, 7, 0);
     struct agent_report report = collect();
     schema_free(&schema_agent_report, &report);
     task_table_follow(table, &answer);
-    cr_assert_eq(fake_tasks[0].follows, 0);
+    cr_assert_eq(fake_tasks[0].follows, 1);
     cr_assert_eq(fake_tasks[1].follows, 1);
+    cr_assert_eq(fake_tasks[2].follows, 0);
 
     /* An answer to a report from before the present document may be about another job. */
-    want(18, OLD, 2, 8, 0);
+    want(18, OLD, 3, 8, 0);
     task_table_follow(table, &answer);
     cr_assert_eq(fake_tasks[1].follows, 1);
 }

@@ -70,7 +70,7 @@ Test(openapi, examples_of_answers_are_what_is_encoded)
     static const char *const answers[] = {"job_view",       "job_status",   "processor_view",
                                           "map_view",       "map_key_view", "agent_view",
                                           "operation_view", "event_page",   "problem_page",
-                                          "agent_welcome",  "version_view"};
+                                          "agent_welcome",  "version_view", "handoff_view"};
     json_t *examples = load_examples();
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         const struct schema_type *type = type_of(answers[i]);

@@ -197,11 +197,21 @@ static void wait_for_any(struct play *play)
 }
 
 /* The store failed once: it is loaded again. */
+static bool is_published(const struct play *play)
+{
+    const struct view *view = publish_acquire(play->publisher);
+    publish_release(view);
+    return view != NULL;
+}
+
+/* It works a moment before the first view is there. */
 static void expect_recovery(struct play *play)
 {
-    for (int i = 0; i < 500 && !coordinator_working(play->coordinator); i++)
+    for (int i = 0; i < 500 && (!coordinator_working(play->coordinator) || !is_published(play));
+         i++)
         wait_for_any(play);
     cr_assert(coordinator_working(play->coordinator));
+    cr_assert(is_published(play));
 }
 
 static uint32_t status_of(struct play *play, uint64_t request)

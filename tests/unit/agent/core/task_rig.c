@@ -15,6 +15,7 @@ static const struct {
     [TASK_ACTION_OPEN_STORE] = {'O', true, TASK_EVENT_STORE_OPENED},
     [TASK_ACTION_QUERY_RANGES] = {'R', true, TASK_EVENT_RANGES},
     [TASK_ACTION_VERIFY] = {'V', true, TASK_EVENT_VERIFIED},
+    [TASK_ACTION_WARM_PRODUCER] = {'W', false, TASK_EVENT_TICK},
     [TASK_ACTION_OPEN_PRODUCER] = {'P', true, TASK_EVENT_PRODUCER_READY},
     [TASK_ACTION_FETCH_COMMITTED] = {'F', true, TASK_EVENT_COMMITTED_READ},
     [TASK_ACTION_ASSIGN] = {'A', false, TASK_EVENT_TICK},
@@ -33,7 +34,8 @@ enum task_event_kind rig_good_answer(enum task_action action)
     return actions[action].good;
 }
 
-void rig_init_config(struct rig *rig, const struct task_config *config)
+void rig_init_desired(struct rig *rig, const struct task_config *config,
+                      const struct task_desired *desired)
 {
     struct task_partition *partitions = mem_calloc(RIG_PARTITIONS, sizeof(*partitions));
 
@@ -45,21 +47,32 @@ void rig_init_config(struct rig *rig, const struct task_config *config)
         rig->committed[i] = (struct task_committed){
             .offset = 50, .stamped = true, .stamp = {RIG_INCARNATION, 5, RIG_EPOCH - 1}};
     }
-    task_init(&rig->task, config, RIG_EPOCH, partitions, RIG_PARTITIONS, rig->now_ms);
+    task_init(&rig->task, config, desired, partitions, RIG_PARTITIONS, rig->now_ms);
 }
+
+void rig_init_config(struct rig *rig, const struct task_config *config)
+{
+    rig_init_desired(rig, config, &(struct task_desired){.epoch = RIG_EPOCH});
+}
+
+static const struct task_config usual = {
+    .incarnation = RIG_INCARNATION,
+    .processor = 5,
+    .exactly_once = true,
+    .stateful = true,
+    .commit_interval_ms = 100,
+    .checkpoint_interval_ms = 10000,
+    .acceptable_lag = 4,
+};
 
 void rig_init(struct rig *rig)
 {
-    const struct task_config config = {
-        .incarnation = RIG_INCARNATION,
-        .processor = 5,
-        .exactly_once = true,
-        .stateful = true,
-        .commit_interval_ms = 100,
-        .checkpoint_interval_ms = 10000,
-    };
+    rig_init_config(rig, &usual);
+}
 
-    rig_init_config(rig, &config);
+void rig_init_learner(struct rig *rig)
+{
+    rig_init_desired(rig, &usual, &(struct task_desired){.learner = true, .handoff = RIG_HANDOFF});
 }
 
 void rig_finish(struct rig *rig)
@@ -140,8 +153,21 @@ const char *rig_tick(struct rig *rig, int64_t after_ms)
 
 const char *rig_desire(struct rig *rig, uint64_t epoch, bool restart)
 {
-    return rig_give_event(
-        rig, (struct task_event){.kind = TASK_EVENT_DESIRED, .epoch = epoch, .restart = restart});
+    return rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_DESIRED,
+                                                   .desired = {.epoch = epoch},
+                                                   .restart = restart});
+}
+
+const char *rig_want(struct rig *rig, struct task_desired desired)
+{
+    return rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_DESIRED, .desired = desired});
+}
+
+const char *rig_follow(struct rig *rig, int64_t t1_0, int64_t t1_1, int64_t t1_2)
+{
+    const int64_t offsets[RIG_PARTITIONS] = {t1_0, t1_1, t1_2};
+
+    return rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_FOLLOW, .offsets = offsets});
 }
 
 /* One good answer, a checkpoint that ends, or a tick at its time; false: nothing is due. */

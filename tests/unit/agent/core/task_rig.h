@@ -15,6 +15,7 @@
 #define RIG_INCARNATION "0a1b2c3d-0000-4000-8000-000000000001"
 #define RIG_OTHER       "0a1b2c3d-0000-4000-8000-000000000002"
 #define RIG_EPOCH       7
+#define RIG_HANDOFF     31
 
 struct rig {
     struct task task;
@@ -32,18 +33,24 @@ struct rig {
 /* T0 = 0, log 0..100, T1 = 50, T2 = 40 in every partition; stamps of epoch RIG_EPOCH - 1. */
 void rig_init(struct rig *rig);
 void rig_init_config(struct rig *rig, const struct task_config *config);
+void rig_init_desired(struct rig *rig, const struct task_config *config,
+                      const struct task_desired *desired);
+/* As rig_init, but a learner for RIG_HANDOFF; acceptable lag 4. */
+void rig_init_learner(struct rig *rig);
 void rig_finish(struct rig *rig);
 void rig_set_origin(struct rig *rig, size_t index, int64_t t0); /* before the first event */
 
 /*
  * Gives one event, filled in with what would be answered; checks task_check; returns the actions as
- * letters: Open store, Ranges, Verify, Producer, Fetch committed, Assign, Commit, cheKpoint,
- * close producer (p), Drop state, Set aside, Unassign, close (X), report (!).
+ * letters: Open store, Ranges, Verify, Warm producer, Producer, Fetch committed, Assign, Commit,
+ * cheKpoint, close producer (p), Drop state, Set aside, Unassign, close (X), report (!).
  */
 const char *rig_give(struct rig *rig, enum task_event_kind kind);
 const char *rig_give_event(struct rig *rig, struct task_event event);
 const char *rig_tick(struct rig *rig, int64_t after_ms);
 const char *rig_desire(struct rig *rig, uint64_t epoch, bool restart);
+const char *rig_want(struct rig *rig, struct task_desired desired);
+const char *rig_follow(struct rig *rig, int64_t t1_0, int64_t t1_1, int64_t t1_2);
 
 /* The good answer to what is awaited. */
 enum task_event_kind rig_good_answer(enum task_action action);

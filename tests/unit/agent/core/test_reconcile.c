@@ -99,7 +99,7 @@ Test(reconcile, one_slot_in_each_situation)
         {"down and its time has come", {&job, &wanted, RECONCILE_DOWN, 100, false}, "S"},
         {"down and waiting", {&job, &wanted, RECONCILE_DOWN, 101, false}, ""},
         {"down and waiting, other wish", {&paused, &wanted, RECONCILE_DOWN, 101, false}, "S"},
-        {"fenced under this epoch", {&job, &wanted, RECONCILE_DOWN, 0, true}, ""},
+        {"fenced or released under this epoch", {&job, &wanted, RECONCILE_DOWN, 0, true}, ""},
         {"fenced, other spec, same epoch", {&paused, &wanted, RECONCILE_DOWN, 0, true}, ""},
         {"fenced under a newer epoch", {&job, &newer, RECONCILE_DOWN, 0, true}, ""},
         {"fenced under an older epoch", {&job, &older, RECONCILE_DOWN, 0, true}, "S"},

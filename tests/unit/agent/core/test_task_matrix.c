@@ -52,6 +52,10 @@ static void fail_once(struct rig *rig)
 static void to_phase(struct rig *rig, enum task_phase phase)
 {
     switch (phase) {
+    case TASK_PHASE_LEARN:
+        rig_go(rig, phase);
+        (void)rig_follow(rig, 60, 60, 60);
+        break;
     case TASK_PHASE_REINIT:
         rig_go(rig, TASK_PHASE_ACTIVE);
         read_some(rig);
@@ -105,12 +109,14 @@ static bool is_observation(enum task_event_kind kind)
     case TASK_EVENT_START:
     case TASK_EVENT_TICK:
     case TASK_EVENT_DESIRED:
+    case TASK_EVENT_FOLLOW:
     case TASK_EVENT_STOP:
     case TASK_EVENT_STORE_FAILED:
     case TASK_EVENT_STORE_CORRUPT:
     case TASK_EVENT_RANGES:
     case TASK_EVENT_COMMIT_FENCED:
     case TASK_EVENT_OUTPUT_FAILED:
+    case TASK_EVENT_ASSIGN_FAILED:
     case TASK_EVENT_CHECKPOINTED:
     case TASK_EVENT_CHECKPOINT_FAILED:
     case TASK_EVENT_POSITION_LOST:
@@ -128,7 +134,10 @@ static void check_cell(const struct cell *cell)
     struct task before;
     bool answers;
 
-    rig_init(rig);
+    if (cell->phase == TASK_PHASE_LEARN)
+        rig_init_learner(rig);
+    else
+        rig_init(rig);
     to_phase(rig, cell->phase);
     to_variant(rig, cell->variant);
     before = rig->task;
@@ -136,7 +145,7 @@ static void check_cell(const struct cell *cell)
     (void)rig_give_event(rig, (struct task_event){.kind = cell->kind,
                                                   .index = 1,
                                                   .offset = 51,
-                                                  .epoch = RIG_EPOCH + 2,
+                                                  .desired = {.epoch = RIG_EPOCH + 2},
                                                   .detail = "matrix"});
     if (!answers && !is_observation(cell->kind) && !before.waiting)
         cr_assert(rig->task.phase.state == before.phase.state && !rig->task.waiting &&
@@ -173,7 +182,10 @@ static struct task_event random_event(struct rig *rig, struct rng *rng)
     struct task_event event = {.kind = (enum task_event_kind)rng_below(rng, TASK_EVENT_COUNT),
                                .index = rng_below(rng, RIG_PARTITIONS),
                                .offset = (int64_t)rng_below(rng, 100),
-                               .epoch = RIG_EPOCH + rng_below(rng, 20),
+                               .desired = {.epoch = RIG_EPOCH + rng_below(rng, 20),
+                                           .handoff = rng_below(rng, 3),
+                                           .learner = rng_below(rng, 2) == 0,
+                                           .release = rng_below(rng, 8) == 0},
                                .restart = rng_below(rng, 2) == 0,
                                .set_aside = rng_below(rng, 8) == 0,
                                .fatal = rng_below(rng, 8) == 0,
@@ -219,7 +231,10 @@ Test(task_matrix, random_order)
         struct rng rng;
 
         rng_init(&rng, seed);
-        rig_init(rig);
+        if (rng_below(&rng, 2) == 0)
+            rig_init_learner(rig);
+        else
+            rig_init(rig);
         rig->task.config.exactly_once = rng_below(&rng, 3) != 0;
         rig->task.config.stateful = rng_below(&rng, 4) != 0;
         (void)rig_give(rig, TASK_EVENT_START);

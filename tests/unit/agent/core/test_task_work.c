@@ -571,3 +571,18 @@ Test(task_work, nothing_spins_while_a_checkpoint_waits_for_a_commit)
     (void)rig_tick(rig, 0);
     cr_assert_eq(rig->actions.wake_ms, rig->now_ms + 100, "the commit's time");
 }
+
+/* The record may have been passed by someone else in the meantime; if not it is met again. */
+Test(task_work, a_higher_epoch_while_halting_reads_on)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    (void)rig_give_event(
+        rig, (struct task_event){.kind = TASK_EVENT_RECORD_REFUSED, .index = 1, .offset = 50});
+    cr_assert_str_eq(rig_desire(rig, RIG_EPOCH + 1, false), "pP");
+    (void)rig_give(rig, TASK_EVENT_PRODUCER_READY);
+    rig->committed[1].offset = 60;
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    rig_assert(rig_phase(rig) == TASK_PHASE_REPLAY);
+    cr_assert(task_may_read(&rig->task));
+    rig_go(rig, TASK_PHASE_ACTIVE);
+}

@@ -97,6 +97,31 @@ static void go_away(struct story *history)
     }
 }
 
+static void move_something(struct story *history)
+{
+    struct world *world = &history->world;
+    const char *name = job_names[below(history, JOBS)];
+    if (below(history, 4) == 0) {
+        world_step(world, world_event(world, COORD_EVENT_REBALANCE, name));
+        return;
+    }
+    struct coord_event event = world_event(world, COORD_EVENT_MOVE, name);
+    event.move.processor = (uint32_t)below(history, 5);
+    if (below(history, 3) != 0)
+        event.move.agent = mem_strdup(agent_ids[below(history, AGENTS)]);
+    world_step(world, event);
+}
+
+static void cancel_handoff(struct story *history)
+{
+    struct world *world = &history->world;
+    struct coord_event event = world_event(world, COORD_EVENT_HANDOFF_CANCEL, NULL);
+    size_t running = world->cluster.handoffs.count;
+    event.handoff = running > 0 ? world->cluster.handoffs.items[below(history, running)]->row.id
+                                : 1 + below(history, 20);
+    world_step(world, event);
+}
+
 /* ---- agents */
 
 static void register_something(struct story *history)
@@ -146,6 +171,15 @@ static void spoil_report(struct story *history, struct agent_report *report)
         task->state = below(history, 3) == 0
                           ? (enum task_state)below(history, TASK_STATE_FAILED + 1)
                           : telling[below(history, 3)];
+        if (task->role == TASK_ROLE_LEARNER) {
+            static const enum task_state learning[] = {TASK_STATE_OPENING, TASK_STATE_LEARNING,
+                                                       TASK_STATE_CAUGHT_UP, TASK_STATE_FAILED};
+            task->state = learning[below(history, below(history, 4) == 0 ? 4 : 3)];
+            task->caught_up_lag = (int64_t)below(history, 1000);
+        }
+        task->released = below(history, 4) == 0 ? !task->released : task->released;
+        if (below(history, 10) == 0)
+            task->handoff += below(history, 2);
         if (below(history, 10) == 0)
             task->epoch += below(history, 3);
         task->progress.items = mem_calloc(1, sizeof(struct partition_progress));
@@ -245,8 +279,12 @@ static void happen(struct story *history)
         delete_something(history);
     else if (what < 18)
         ask_for_operation(history);
-    else if (what < 20)
+    else if (what < 19)
         go_away(history);
+    else if (what < 20)
+        cancel_handoff(history);
+    else if (what < 22)
+        move_something(history);
     else if (what < 27)
         register_something(history);
     else if (what < 30)
@@ -286,6 +324,22 @@ static void check_settled(const struct cluster *cluster)
             cr_assert_null(placement->trouble);
         }
     }
+    cr_assert_eq(cluster->handoffs.count, 0, "hand-over %" PRIu64 " never ends",
+                 cluster->handoffs.items[0]->row.id);
+}
+
+/* Nothing arrives, leaves or is asked for: nothing moves. */
+static void check_rest(struct story *history)
+{
+    struct world *world = &history->world;
+    uint64_t epoch = world->cluster.meta.epoch, handoff = world->cluster.meta.handoff_id;
+    for (int round = 0; round < 60; round++) {
+        for (size_t i = 0; i < AGENTS; i++)
+            world_report(world, agent_ids[i], TASK_STATE_ACTIVE);
+        world_pass(world, 500);
+    }
+    cr_assert_eq(world->cluster.meta.epoch, epoch, "something moved without a reason");
+    cr_assert_eq(world->cluster.meta.handoff_id, handoff);
 }
 
 static void settle(struct story *history)
@@ -308,6 +362,7 @@ static void settle(struct story *history)
     }
     cr_assert_eq(world->open.count, 0, "a request still waits after all deadlines");
     check_settled(&world->cluster);
+    check_rest(history);
 }
 
 static void finish_history(struct story *history)
@@ -335,11 +390,15 @@ static char *run(uint64_t seed)
 
 /* What must have happened in some history, or the histories test nothing. */
 static const char *const kinds[] = {
-    "job_created",      "job_running",       "job_updated",         "job_deleting",
-    "job_deleted",      "agent_registered",  "agent_lost",          "agent_returned",
-    "agent_stopped",    "agent_forgotten",   "processor_assigned",  "processor_unassigned",
-    "processor_active", "processor_failed",  "processor_recovered", "processor_refenced",
-    "processor_fenced", "operation_waiting", "coordinator_started",
+    "job_created",          "job_running",         "job_updated",         "job_deleting",
+    "job_deleted",          "agent_registered",    "agent_lost",          "agent_returned",
+    "agent_stopped",        "agent_forgotten",     "processor_assigned",  "processor_unassigned",
+    "processor_active",     "processor_failed",    "processor_recovered", "processor_refenced",
+    "processor_fenced",     "operation_waiting",   "coordinator_started", "move_requested",
+    "rebalance_requested",  "operation_cancelled", "handoff_started",     "handoff_caught_up",
+    "handoff_learning",     "handoff_releasing",   "handoff_released",    "handoff_activating",
+    "handoff_done",         "handoff_cancelled",   "handoff_failed",      "handoff_forced",
+    "processor_given_back",
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

@@ -156,6 +156,14 @@ void world_copy(struct cluster *ret_copy, const struct cluster *from)
             world_copy_change(cluster, &observation);
         }
     }
+    for (size_t i = 0; i < from->jobs.count; i++)
+        for (size_t a = 0; a < from->jobs.items[i]->arrivals.count; a++)
+            world_copy_change(cluster,
+                              &(struct change){.kind = CHANGE_ARRIVAL,
+                                               .arrival = from->jobs.items[i]->arrivals.items[a]});
+    for (size_t i = 0; i < from->handoffs.count; i++)
+        world_copy_change(cluster, &(struct change){.kind = CHANGE_HANDOFF,
+                                                    .handoff = from->handoffs.items[i]->row});
     for (size_t i = 0; i < from->operations.count; i++)
         world_copy_change(cluster, &(struct change){.kind = CHANGE_OPERATION,
                                                     .operation = from->operations.items[i]->row});
@@ -430,6 +438,18 @@ uint64_t world_poll(struct world *world, const char *agent_id, uint64_t incarnat
     return world->requests;
 }
 
+/* What a healthy agent has made of the task after a while. */
+static void carry_out_task(const struct document_task *task, struct task_report *report)
+{
+    if (task->role == TASK_ROLE_LEARNER) {
+        report->state = TASK_STATE_CAUGHT_UP;
+        report->caught_up_lag = 0;
+    } else if (task->release) {
+        report->state = TASK_STATE_CLOSED;
+        report->released = true;
+    }
+}
+
 struct agent_report world_report_of(const struct world *world, const char *agent_id,
                                     enum task_state state)
 {
@@ -450,7 +470,11 @@ struct agent_report world_report_of(const struct world *world, const char *agent
             .role = task->role,
             .state = state,
             .epoch = task->epoch,
+            .handoff = task->handoff,
+            .caught_up_lag = API_UNKNOWN,
         };
+        if (state == TASK_STATE_ACTIVE)
+            carry_out_task(task, &report.tasks.items[i]);
     }
     schema_free(&schema_agent_document, &document);
     return report;
@@ -466,6 +490,18 @@ void world_send_report(struct world *world, const char *agent_id, struct agent_r
 void world_report(struct world *world, const char *agent_id, enum task_state state)
 {
     world_send_report(world, agent_id, world_report_of(world, agent_id, state));
+}
+
+void world_calm_down(struct world *world, const char *const *agent_ids)
+{
+    uint64_t before;
+    int rounds = 0;
+    do {
+        before = world->cluster.meta.decision;
+        for (size_t i = 0; agent_ids[i] != NULL; i++)
+            world_report(world, agent_ids[i], TASK_STATE_ACTIVE);
+        cr_assert_lt(++rounds, 1000, "it never comes to rest");
+    } while (world->cluster.meta.decision != before);
 }
 
 void world_pass_reporting(struct world *world, int64_t ms, const char *const *agent_ids)
@@ -502,5 +538,27 @@ size_t world_count_changes(const struct world *world, enum change_kind kind)
     size_t count = 0;
     for (size_t i = 0; i < world->update.changes.count; i++)
         count += world->update.changes.items[i].kind == kind;
+    return count;
+}
+
+size_t world_count_owned(const struct world *world, const char *job, const char *agent_id)
+{
+    size_t count = 0;
+    const struct job *found = cluster_job(&world->cluster, job);
+    cr_assert_not_null(found);
+    for (size_t i = 0; i < found->processors.count; i++)
+        count += found->processors.items[i].placement.agent != NULL &&
+                 strcmp(found->processors.items[i].placement.agent, agent_id) == 0;
+    return count;
+}
+
+size_t world_count_traced(const struct world *world, const char *kind)
+{
+    size_t count = 0;
+    char *needle = mem_printf(" %s by ", kind);
+    for (const char *at = strstr(strbuf_text(&world->trace), needle); at != NULL;
+         at = strstr(at + 1, needle))
+        count++;
+    free(needle);
     return count;
 }

@@ -114,12 +114,17 @@ void world_forget(struct world *world, const char *agent_id);
 /* Returns the request's number. */
 uint64_t world_poll(struct world *world, const char *agent_id, uint64_t incarnation,
                     struct document_version after, int64_t wait_ms);
-/* All that the agent's document wants, in this state, from the registered incarnation. */
+/*
+ * All that the agent's document wants, in this state, from the registered incarnation. ACTIVE: as
+ * it is when all went well, with learners caught up and what is to be released released.
+ */
 struct agent_report world_report_of(const struct world *world, const char *agent_id,
                                     enum task_state state);
 /* Takes the report. */
 void world_send_report(struct world *world, const char *agent_id, struct agent_report report);
 void world_report(struct world *world, const char *agent_id, enum task_state state);
+/* The registered agents that this names report ACTIVE in turn until nothing changes any more. */
+void world_calm_down(struct world *world, const char *const *agent_ids);
 /* Time passes while these agents report ACTIVE twice a second; the list ends with NULL. */
 void world_pass_reporting(struct world *world, int64_t ms, const char *const *agent_ids);
 
@@ -135,5 +140,9 @@ const struct placement_row *world_placement(const struct world *world, const cha
 /* How many events of the kind the last update has. */
 size_t world_count_events(const struct world *world, const char *kind);
 size_t world_count_changes(const struct world *world, enum change_kind kind);
+/* Processors of the job that the agent owns. */
+size_t world_count_owned(const struct world *world, const char *job, const char *agent_id);
+/* How many events of the kind the trace has, that is since the start. */
+size_t world_count_traced(const struct world *world, const char *kind);
 
 #endif

@@ -35,7 +35,12 @@ static void check_same_job(const struct job *a, const struct job *b)
         cr_assert(rows_progress_equal(left->stored.items, left->stored.count, right->stored.items,
                                       right->stored.count));
         cr_assert_eq(left->stored_at, right->stored_at);
+        cr_assert_eq(left->handoff == NULL, right->handoff == NULL);
     }
+    cr_assert_eq(a->arrivals.count, b->arrivals.count);
+    for (size_t i = 0; i < a->arrivals.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_ARRIVAL, arrival, a->arrivals.items[i], b->arrivals.items[i]),
+                  "arrival of %s", a->arrivals.items[i].agent);
 }
 
 void world_check_same(const struct cluster *a, const struct cluster *b)
@@ -48,6 +53,11 @@ void world_check_same(const struct cluster *a, const struct cluster *b)
     for (size_t i = 0; i < a->agents.count; i++)
         cr_assert(ROWS_EQUAL(CHANGE_AGENT, agent, a->agents.items[i]->row, b->agents.items[i]->row),
                   "agent %s", a->agents.items[i]->row.agent_id);
+    cr_assert_eq(a->handoffs.count, b->handoffs.count);
+    for (size_t i = 0; i < a->handoffs.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_HANDOFF, handoff, a->handoffs.items[i]->row,
+                             b->handoffs.items[i]->row),
+                  "hand-over %" PRIu64, a->handoffs.items[i]->row.id);
     cr_assert_eq(a->operations.count, b->operations.count);
     for (size_t i = 0; i < a->operations.count; i++)
         cr_assert(ROWS_EQUAL(CHANGE_OPERATION, operation, a->operations.items[i]->row,
@@ -207,6 +217,20 @@ static void trace_change(struct strbuf *trace, const struct change *change)
         strbuf_printf(trace, "  op-%" PRIu64 " step %d state %d %s\n", change->operation.id,
                       (int)change->operation.step, (int)change->operation.state,
                       change->operation.error != NULL ? change->operation.error : "");
+        return;
+    case CHANGE_HANDOFF:
+        strbuf_printf(trace,
+                      "  handoff %" PRIu64 " %s/%u state %d %s epoch %" PRIu64
+                      " to %s epoch %" PRIu64 " %s\n",
+                      change->handoff.id, change->handoff.job, change->handoff.processor,
+                      (int)change->handoff.state, change->handoff.source,
+                      change->handoff.source_epoch, change->handoff.target,
+                      change->handoff.target_epoch,
+                      change->handoff.error != NULL ? change->handoff.error : "");
+        return;
+    case CHANGE_ARRIVAL:
+        strbuf_printf(trace, "  arrival of %s to %s %s\n", change->arrival.agent,
+                      change->arrival.job, change->arrival.open ? "open" : "closed");
         return;
     case CHANGE_EVENT:
         strbuf_printf(trace, "  event %" PRIu64 " %s by %s: %s\n", change->event.id,

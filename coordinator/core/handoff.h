@@ -1,0 +1,47 @@
+/*
+ * The life of a hand-over (D4): one move of a processor's partitions from an agent to another.
+ *
+ *   LEARNING <--> CAUGHT_UP --> RELEASING --> RELEASED <--> ACTIVATING --> DONE
+ *       |            |             |             ^    \         /
+ *       |            +-- forced ---|-------------+     +-> FAILED
+ *       +--------------- forced ---|-------------+
+ *       +------------+-------------+--> CANCELLED
+ *
+ *   LEARNING    the target replays silently; the source works on as if nothing were
+ *   CAUGHT_UP   the target's newest report says that it has caught up (D3.5)
+ *   RELEASING   the source is told to commit and stop; its epoch still holds. Cancelled from here,
+ *               the source gets a new epoch: it may have stopped already
+ *   RELEASED    the target owns the processor, under a new epoch, durably; nobody works on it
+ *   ACTIVATING  the target works towards its first commit under that epoch (D3.1)
+ *   DONE        the first commit is there
+ *   CANCELLED   the source has the processor, as before
+ *   FAILED      after RELEASED the target could not; who owns the processor then is the placement's
+ *               to say
+ *
+ * A job without state starts with RELEASING; a lost agent's processors start with RELEASED, forced.
+ * A target that is lost or fenced after RELEASED goes back from ACTIVATING to RELEASED under a new
+ * epoch, perhaps on another agent.
+ *
+ * Only reports that match agent, incarnation, epoch and number of the hand-over move it; anything
+ * else is an observation. coordinator/core/step_handoff.c performs every transition, by
+ * step_handoff_move. Pure.
+ */
+#ifndef BATON_COORDINATOR_CORE_HANDOFF_H
+#define BATON_COORDINATOR_CORE_HANDOFF_H
+
+#include <stdbool.h>
+
+#include "coordinator/core/cluster.h"
+
+extern const struct fsm_table handoff_table; /* states by enum handoff_state */
+
+bool handoff_ended(enum handoff_state state);
+/* The source owns the processor: what can still be cancelled. */
+bool handoff_before_release(enum handoff_state state);
+
+/* What the source says of its task speaks for this hand-over. */
+bool handoff_is_released(const struct handoff_row *row, const struct task_report *report);
+/* What the target says of its learner speaks for this hand-over. */
+bool handoff_is_of_learner(const struct handoff_row *row, const struct task_report *report);
+
+#endif

@@ -1,0 +1,441 @@
+/*
+ * Moves that somebody asked for: of one processor, or evening out a job now. Each is an operation.
+ *
+ *   move        QUEUE (until the processor's present hand-over has ended) -> HAND_OVER -> END
+ *   rebalance   EVEN_OUT: every agent counts as a newcomer once more, until nothing is owed -> END
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/schema.h"
+#include "common/mem.h"
+#include "coordinator/core/handoff.h"
+#include "coordinator/core/step_internal.h"
+#include "coordinator/core/view.h"
+
+static bool may_receive(const struct step *step, const struct agent *agent)
+{
+    return cluster_agent_alive(step->cluster, agent, step->event->now_ms) && !agent->stopping;
+}
+
+static uint32_t count_load(const struct cluster *cluster, const char *agent_id)
+{
+    uint32_t load = 0;
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        const struct job *job = cluster->jobs.items[i];
+        for (size_t p = 0; p < job->processors.count; p++) {
+            const struct processor *processor = &job->processors.items[p];
+            const struct handoff *handoff = processor->handoff;
+            load += rows_text_equal(processor->placement.agent, agent_id);
+            load += handoff != NULL && handoff_before_release(handoff->row.state) &&
+                    strcmp(handoff->row.target, agent_id) == 0;
+        }
+    }
+    return load;
+}
+
+/* NULL: answered why not. */
+static struct job *find_running_job(struct step *step)
+{
+    const struct coord_event *event = step->event;
+    struct job *job = cluster_job(step->cluster, event->name);
+    if (job == NULL) {
+        step_problem(step, event->request, "job_not_found", "there is no job \"%s\"", event->name);
+        return NULL;
+    }
+    if (job->row.state == JOB_STATE_RUNNING)
+        return job;
+    step_problem(step, event->request, "move_refused", "job \"%s\" is %s, not running",
+                 job->row.name, schema_enum_name(schema_names_job_state, (int)job->row.state));
+    return NULL;
+}
+
+static void enter_step(struct step *step, struct operation *operation, enum operation_step next)
+{
+    struct change change = step_operation_change(operation);
+    change.operation.step = next;
+    rows_text_set(&change.operation.error, NULL);
+    change.operation.updated_at = step->event->now_at;
+    step_change(step, &change);
+}
+
+/* ---- a move: the request */
+
+static struct agent *choose_target(const struct step *step, const char *owner)
+{
+    const struct cluster *cluster = step->cluster;
+    struct agent *best = NULL;
+    uint32_t best_load = 0;
+    for (size_t i = 0; i < cluster->agents.count; i++) {
+        struct agent *agent = cluster->agents.items[i];
+        if (!may_receive(step, agent) || rows_text_equal(owner, agent->row.agent_id))
+            continue;
+        uint32_t load = count_load(cluster, agent->row.agent_id);
+        if (load >= agent->row.capacity || (best != NULL && load >= best_load))
+            continue;
+        best = agent;
+        best_load = load;
+    }
+    return best;
+}
+
+/* NULL: answered why not. */
+static struct agent *find_target(struct step *step, const struct processor *processor)
+{
+    uint64_t request = step->event->request;
+    const char *agent_id = step->event->move.agent;
+    const char *owner = processor->placement.agent;
+    if (agent_id == NULL) {
+        struct agent *chosen = choose_target(step, owner);
+        if (chosen == NULL)
+            step_problem(step, request, "move_refused", "no other agent is alive and has room");
+        return chosen;
+    }
+    struct agent *agent = cluster_agent(step->cluster, agent_id);
+    if (agent == NULL)
+        step_problem(step, request, "agent_not_found", "there is no agent %s", agent_id);
+    else if (!may_receive(step, agent))
+        step_problem(step, request, "move_refused", "agent %s is not alive, or about to leave",
+                     agent_id);
+    else if (!rows_text_equal(owner, agent_id) &&
+             (processor->handoff == NULL ||
+              strcmp(processor->handoff->row.target, agent_id) != 0) &&
+             count_load(step->cluster, agent_id) >= agent->row.capacity)
+        step_problem(step, request, "move_refused", "agent %s is full: its capacity is %u",
+                     agent_id, agent->row.capacity);
+    else
+        return agent;
+    return NULL;
+}
+
+static struct operation *find_move(const struct cluster *cluster, const struct job *job,
+                                   uint32_t processor)
+{
+    for (size_t i = 0; i < cluster->operations.count; i++) {
+        struct operation *operation = cluster->operations.items[i];
+        if (operation->row.kind == OPERATION_KIND_MOVE &&
+            !view_operation_finished(operation->row.state) &&
+            operation->row.processor == processor &&
+            strcmp(operation->row.job_incarnation, job->row.incarnation) == 0)
+            return operation;
+    }
+    return NULL;
+}
+
+static void begin_move(struct step *step, const struct job *job, const struct processor *processor,
+                       const struct agent *target)
+{
+    uint64_t id = step_start_operation(step, OPERATION_KIND_MOVE, OPERATION_STEP_QUEUE, &job->row,
+                                       step->event->move.reason);
+    struct operation *operation = cluster_operation(step->cluster, id);
+    struct change change = step_operation_change(operation);
+    change.operation.processor = processor->placement.processor;
+    rows_text_set(&change.operation.target, target->row.agent_id);
+    step_change(step, &change);
+    operation->retry_ms = INT64_MAX; /* only other events bring it on */
+    step_event(step,
+               (struct event_about){.kind = "move_requested",
+                                    .processor = processor,
+                                    .agent = target->row.agent_id,
+                                    .operation = id},
+               "%s",
+               step->event->move.reason != NULL ? step->event->move.reason
+                                                : "asked for without a reason");
+    step_answer_operation(step, step->event->request, 202, operation);
+}
+
+void step_move(struct step *step)
+{
+    const struct coord_event *event = step->event;
+    struct job *job = find_running_job(step);
+    if (job == NULL)
+        return;
+    if (event->move.processor >= job->processors.count) {
+        step_problem(step, event->request, "processor_not_found",
+                     "job \"%s\" has no processor %u; it has %zu, from 0 on", job->row.name,
+                     event->move.processor, job->processors.count);
+        return;
+    }
+    struct processor *processor = &job->processors.items[event->move.processor];
+    if (processor->placement.agent == NULL) {
+        step_problem(step, event->request, "move_refused",
+                     "processor %u has no owner; it is placed as soon as an agent has room",
+                     event->move.processor);
+        return;
+    }
+    const struct operation *present = find_move(step->cluster, job, event->move.processor);
+    if (present != NULL &&
+        (event->move.agent == NULL || strcmp(present->row.target, event->move.agent) == 0)) {
+        step_answer_operation(step, event->request, 202, present);
+        return;
+    }
+    if (present != NULL) {
+        step_problem(step, event->request, "move_refused",
+                     "operation op-%llu moves it to %s; cancel that one first",
+                     (unsigned long long)present->row.id, present->row.target);
+        return;
+    }
+    const struct agent *target = find_target(step, processor);
+    if (target != NULL)
+        begin_move(step, job, processor, target);
+}
+
+/* ---- a move: going on */
+
+static void adopt(struct step *step, struct operation *operation, struct handoff *handoff)
+{
+    struct change change = step_handoff_change(handoff);
+    change.handoff.planned = false;
+    change.handoff.operation = operation->row.id;
+    step_change(step, &change);
+    enter_step(step, operation, OPERATION_STEP_HAND_OVER);
+}
+
+static void start_move(struct step *step, struct operation *operation, const struct job *job,
+                       struct processor *processor, struct agent *target)
+{
+    const struct agent *owner = cluster_agent(step->cluster, processor->placement.agent);
+    char *reason = step_text("op-%llu: %s", (unsigned long long)operation->row.id,
+                             operation->row.reason != NULL ? operation->row.reason
+                                                           : "asked for without a reason");
+    if (owner->row.state != AGENT_STATE_ALIVE) {
+        step_handoff_force(step, job, processor, target, reason);
+        adopt(step, operation, processor->handoff);
+    } else {
+        step_handoff_start(step, job, processor,
+                           (struct handoff_wish){
+                               .target = target, .operation = operation->row.id, .reason = reason});
+        enter_step(step, operation, OPERATION_STEP_HAND_OVER);
+    }
+    free(reason);
+}
+
+static void advance_queued(struct step *step, struct operation *operation, const struct job *job)
+{
+    struct processor *processor = &job->processors.items[operation->row.processor];
+    struct handoff *handoff = processor->handoff;
+    struct agent *target = cluster_agent(step->cluster, operation->row.target);
+    if (target == NULL || !may_receive(step, target)) {
+        step_end_operation(step, operation, OPERATION_STATE_FAILED,
+                           "the target has left, or is not heard of");
+        return;
+    }
+    bool planned = handoff != NULL && handoff->row.planned &&
+                   (handoff->row.state == HANDOFF_STATE_LEARNING ||
+                    handoff->row.state == HANDOFF_STATE_CAUGHT_UP);
+    if (planned && strcmp(handoff->row.target, operation->row.target) == 0) {
+        adopt(step, operation, handoff);
+        return;
+    }
+    if (planned)
+        step_handoff_cancel(step, handoff, true, "superseded: it shall go to another agent");
+    if (processor->handoff != NULL || processor->placement.agent == NULL)
+        return; /* in its turn */
+    if (strcmp(processor->placement.agent, operation->row.target) == 0)
+        step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+    else
+        start_move(step, operation, job, processor, target);
+}
+
+void step_move_ended(struct step *step, const struct handoff_row *row)
+{
+    struct operation *operation = cluster_operation(step->cluster, row->operation);
+    if (operation == NULL || operation->row.kind != OPERATION_KIND_MOVE ||
+        view_operation_finished(operation->row.state))
+        return;
+    if (row->state != HANDOFF_STATE_DONE) {
+        step_end_operation(step, operation, OPERATION_STATE_FAILED, row->error);
+    } else if (!rows_text_equal(row->target, operation->row.target)) {
+        char *error = step_text("it went to %s: %s was lost", row->target, operation->row.target);
+        step_end_operation(step, operation, OPERATION_STATE_FAILED, error);
+        free(error);
+    } else {
+        step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+    }
+}
+
+/* ---- rebalance */
+
+uint64_t step_rebalance_of(const struct cluster *cluster, const struct job *job)
+{
+    for (size_t i = 0; i < cluster->operations.count; i++) {
+        const struct operation_row *row = &cluster->operations.items[i]->row;
+        if (row->kind == OPERATION_KIND_REBALANCE && !view_operation_finished(row->state) &&
+            strcmp(row->job_incarnation, job->row.incarnation) == 0)
+            return row->id;
+    }
+    return 0;
+}
+
+void step_rebalance(struct step *step)
+{
+    struct cluster *cluster = step->cluster;
+    struct job *job = find_running_job(step);
+    if (job == NULL)
+        return;
+    uint64_t id = step_rebalance_of(cluster, job);
+    if (id == 0) {
+        const char *reason = step->event->reason;
+        id = step_start_operation(step, OPERATION_KIND_REBALANCE, OPERATION_STEP_EVEN_OUT,
+                                  &job->row, reason);
+        cluster_operation(cluster, id)->retry_ms = INT64_MAX;
+        step_event(step,
+                   (struct event_about){
+                       .kind = "rebalance_requested", .job = job->row.name, .operation = id},
+                   "%s", reason != NULL ? reason : "asked for without a reason");
+        for (size_t i = 0; i < cluster->agents.count; i++)
+            if (may_receive(step, cluster->agents.items[i]))
+                step_set_arrival(step, job, cluster->agents.items[i], true);
+        step->place = true;
+    }
+    step_answer_operation(step, step->event->request, 202, cluster_operation(cluster, id));
+}
+
+/* A plan was made since it began, and nobody is owed anything any more. */
+static bool is_even(const struct step *step, const struct operation *operation,
+                    const struct job *job)
+{
+    const struct cluster *cluster = step->cluster;
+    for (size_t i = 0; i < job->processors.count; i++) {
+        const struct handoff *handoff = job->processors.items[i].handoff;
+        if (handoff != NULL && handoff->row.operation == operation->row.id)
+            return false;
+    }
+    for (size_t i = 0; i < job->arrivals.count; i++) {
+        const struct arrival_row *arrival = &job->arrivals.items[i];
+        const struct agent *agent = cluster_agent(cluster, arrival->agent);
+        if (arrival->open && may_receive(step, agent) &&
+            strcmp(arrival->incarnation, agent->row.incarnation) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- both */
+
+void step_advance_move(struct step *step, struct operation *operation, struct job *job)
+{
+    operation->retry_ms = INT64_MAX;
+    if (operation->row.step == OPERATION_STEP_QUEUE)
+        advance_queued(step, operation, job);
+    else if (operation->row.step == OPERATION_STEP_EVEN_OUT && is_even(step, operation, job))
+        step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+}
+
+static void close_arrivals(struct step *step, struct job *job)
+{
+    for (size_t i = 0; i < job->arrivals.count; i++) {
+        const struct agent *agent = cluster_agent(step->cluster, job->arrivals.items[i].agent);
+        if (job->arrivals.items[i].open)
+            step_set_arrival(step, job, agent, false);
+    }
+}
+
+/* False: one is past the point where it could be undone. */
+static bool cancel_handoffs_of(struct step *step, const struct job *job, uint64_t operation,
+                               const char *error)
+{
+    bool all = true;
+    for (size_t i = 0; i < job->processors.count; i++) {
+        struct handoff *handoff = job->processors.items[i].handoff;
+        if (handoff == NULL || handoff->row.operation != operation)
+            continue;
+        if (handoff_before_release(handoff->row.state))
+            step_handoff_cancel(step, handoff, true, error);
+        else
+            all = false;
+    }
+    return all;
+}
+
+static bool is_past_release(const struct job *job, const struct operation_row *row)
+{
+    if (row->kind != OPERATION_KIND_MOVE)
+        return false;
+    const struct handoff *handoff = job->processors.items[row->processor].handoff;
+    return handoff != NULL && handoff->row.operation == row->id &&
+           !handoff_before_release(handoff->row.state);
+}
+
+void step_cancel_move(struct step *step, struct operation *operation)
+{
+    struct job *job = cluster_job(step->cluster, operation->row.job);
+    uint64_t id = operation->row.id;
+    if (is_past_release(job, &operation->row)) {
+        step_problem(step, step->event->request, "operation_not_cancellable",
+                     "op-%llu: the source has given the processor up, the target must finish",
+                     (unsigned long long)id);
+        return;
+    }
+    if (operation->row.kind == OPERATION_KIND_REBALANCE)
+        close_arrivals(step, job);
+    step_end_operation(step, operation, OPERATION_STATE_CANCELLED, NULL);
+    (void)cancel_handoffs_of(step, job, id, "its operation was cancelled"); /* others finish */
+    step_event(
+        step,
+        (struct event_about){.kind = "operation_cancelled", .job = job->row.name, .operation = id},
+        "%s", step->event->reason != NULL ? step->event->reason : "asked for without a reason");
+    operation = cluster_operation(step->cluster, id);
+    if (operation != NULL)
+        step_answer_operation(step, step->event->request, 200, operation);
+    else
+        step_problem(step, step->event->request, "operation_not_found",
+                     "operation op-%llu ended and was dropped from memory", (unsigned long long)id);
+}
+
+void step_cancel_moves(struct step *step, const struct job *job, const char *error)
+{
+    const struct cluster *cluster = step->cluster;
+    uint64_t next = 0;
+    size_t index;
+    /* Ending one may push the oldest finished one out of the list. */
+    while (cluster_find_operation(cluster, next, &index) || index < cluster->operations.count) {
+        struct operation *operation = cluster->operations.items[index];
+        next = operation->row.id + 1;
+        if ((operation->row.kind == OPERATION_KIND_MOVE ||
+             operation->row.kind == OPERATION_KIND_REBALANCE) &&
+            !view_operation_finished(operation->row.state) &&
+            strcmp(operation->row.job_incarnation, job->row.incarnation) == 0)
+            step_end_operation(step, operation, OPERATION_STATE_CANCELLED, error);
+    }
+}
+
+/* ---- DELETE of a hand-over */
+
+void step_handoff_cancel_asked(struct step *step)
+{
+    const struct coord_event *event = step->event;
+    struct handoff *handoff = cluster_handoff(step->cluster, event->handoff);
+    if (handoff == NULL) {
+        step_problem(step, event->request, "handoff_not_found", "no hand-over %llu is under way",
+                     (unsigned long long)event->handoff);
+        return;
+    }
+    if (!handoff_before_release(handoff->row.state)) {
+        step_problem(
+            step, event->request, "handoff_not_cancellable",
+            "hand-over %llu: the source has given the processor up, the target must finish",
+            (unsigned long long)event->handoff);
+        return;
+    }
+    struct job *job = cluster_job(step->cluster, handoff->row.job);
+    struct operation *operation = cluster_operation(step->cluster, handoff->row.operation);
+    if (operation != NULL && operation->row.kind == OPERATION_KIND_MOVE)
+        step_end_operation(step, operation, OPERATION_STATE_CANCELLED,
+                           "its hand-over was cancelled");
+    /* Else the next plan would begin it anew. */
+    if (handoff->row.planned)
+        step_set_arrival(step, job, cluster_agent(step->cluster, handoff->row.target), false);
+    char *error =
+        step_text("cancelled by %s%s%s", event->actor != NULL ? event->actor : "somebody",
+                  event->reason != NULL ? ": " : "", event->reason != NULL ? event->reason : "");
+    struct handoff_view *view = mem_calloc(1, sizeof(*view));
+    view_handoff(&handoff->row, view);
+    view->state = HANDOFF_STATE_CANCELLED;
+    view->changed_at = event->now_at;
+    rows_text_set(&view->error, error);
+    step_handoff_cancel(step, handoff, false, error);
+    free(error);
+    step_answer(step, event->request, 200, &schema_handoff_view, view);
+}
