@@ -1,7 +1,5 @@
 """Processors go from one agent to another while the job runs: nothing is lost, doubled or out of order."""
 
-import time
-
 from jobs import Job
 from oracle import check_outputs
 from waiting import wait_until
@@ -53,7 +51,7 @@ def test_handoff_newcomer_learns_and_takes_its_share(broker, daemons, unique, lo
     history = loads(broker.bootstrap, job.input, keys=KEYS, seed=1, total=50_000).wait(60)
     job.wait_drained()
     load = loads(broker.bootstrap, job.input, keys=KEYS, seed=2, rate=RATE)
-    time.sleep(0.5)
+    wait_until(lambda: load.sent_so_far > RATE // 2, LIMIT_S, "live load comes")
     daemons.agent(job.coordinator, checkpoint_interval="100ms")
     wait_owners(job, {"agent-1": 4, "agent-2": 4})
     done = handoffs(job, "done")
@@ -73,7 +71,7 @@ def test_failover_when_the_grace_of_a_killed_agent_is_over(broker, daemons, uniq
     second = daemons.agent(job.coordinator, checkpoint_interval="100ms")
     wait_owners(job, {"agent-1": 2, "agent-2": 2})
     load = loads(broker.bootstrap, job.input, keys=KEYS, seed=3, rate=RATE)
-    time.sleep(1)
+    wait_until(lambda: load.sent_so_far > RATE, LIMIT_S, "live load comes")
     job.first.kill()
     wait_owners(job, {"agent-2": 4})
     assert len([each for each in handoffs(job, "done") if each["forced"]]) == 2
