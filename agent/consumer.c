@@ -26,10 +26,11 @@ struct consumer {
     struct consumer_config config;
     char **topics; /* copies */
     rd_kafka_t *client;
-    struct lane *lanes;   /* one a partition */
-    struct lane *filling; /* whose queue is being read */
-    bool brokers_down;    /* written by the error callback, which runs inside our calls */
-    bool strayed;         /* something of a partition came past its lane */
+    rd_kafka_topic_t **known; /* the topics, so that the client asks where they are at once */
+    struct lane *lanes;       /* one a partition */
+    struct lane *filling;     /* whose queue is being read */
+    bool brokers_down;        /* written by the error callback, which runs inside our calls */
+    bool strayed;             /* something of a partition came past its lane */
 };
 
 static const char *topic_of(const struct consumer *consumer, size_t index)
@@ -87,11 +88,6 @@ static void on_queue(rd_kafka_t *client, void *opaque)
     consumer->config.wake(consumer->config.wake_arg);
 }
 
-/* What each partition's queue may hold: texts for librdkafka. */
-struct queue_limits {
-    char messages[16], kbytes[16], fetch_bytes[16];
-};
-
 static int64_t share_of(int64_t total, size_t partition_count, int64_t least, int64_t most)
 {
     int64_t share = total / (int64_t)partition_count;
@@ -100,37 +96,39 @@ static int64_t share_of(int64_t total, size_t partition_count, int64_t least, in
 }
 
 /*
- * All queues of a task together. They must hold what is processed while nothing is fetched: a
- * second with librdkafka before 2.2 (D9), else the duration of a commit. Measured at 400,000
- * records/s; a message takes 350 bytes there beside its value.
+ * All queues of a task together must hold what is processed while nothing is fetched: a second with
+ * librdkafka before 2.2 (D9), else the duration of a commit. Measured at 400,000 records/s; a
+ * message takes 350 bytes there beside its value.
  */
-static void share_queues(size_t partition_count, struct queue_limits *ret_limits)
+struct consumer_limits consumer_limits(size_t partition_count)
 {
     bool slow = rd_kafka_version() < FIXED_BACKOFF_VERSION;
     int64_t messages = slow ? 400000 : 200000;
     int64_t kbytes = slow ? 131072 : 65536;
 
-    (void)snprintf(ret_limits->messages, sizeof(ret_limits->messages), "%" PRId64,
-                   share_of(messages, partition_count, 500, messages));
-    (void)snprintf(ret_limits->kbytes, sizeof(ret_limits->kbytes), "%" PRId64,
-                   share_of(kbytes, partition_count, 64, kbytes));
-    /* One more answer may come when a queue is all but full. A larger record comes alone. */
-    (void)snprintf(ret_limits->fetch_bytes, sizeof(ret_limits->fetch_bytes), "%" PRId64,
-                   share_of(kbytes * 1024, partition_count, 262144, 1048576));
+    return (struct consumer_limits){
+        .messages = share_of(messages, partition_count, 500, messages),
+        .kbytes = share_of(kbytes, partition_count, 64, kbytes),
+        /* One more answer may come when a queue is all but full. A larger record comes alone. */
+        .fetch_bytes = share_of(kbytes * 1024, partition_count, 262144, 1048576),
+    };
 }
 
 static enum err_code create_client(struct consumer *consumer, struct err *reterr)
 {
-    struct queue_limits limits;
+    struct consumer_limits limits = consumer_limits(consumer->config.partition_count);
+    char messages[24], kbytes[24], fetch_bytes[24];
     const struct kafka_conf_item items[] = {
         {"client.id", consumer->config.client_id, false, false},
-        {"queued.min.messages", limits.messages, false, false},
-        {"queued.max.messages.kbytes", limits.kbytes, false, false},
-        {"fetch.message.max.bytes", limits.fetch_bytes, false, false},
+        {"queued.min.messages", messages, false, false},
+        {"queued.max.messages.kbytes", kbytes, false, false},
+        {"fetch.message.max.bytes", fetch_bytes, false, false},
         {"fetch.queue.backoff.ms", "10", true, false},
         {"fetch.wait.max.ms", "100", false, false},
         {"fetch.error.backoff.ms", "100", false, false},
         {"socket.timeout.ms", "10000", false, false},
+        /* The topics were there when the job was created: one that is not found is gone. */
+        {"topic.metadata.propagation.max.ms", "2000", false, false},
         {"group.id", consumer->config.group_id, false, true},
         /* The newer protocol has no offset commits by those who are no members. */
         {"group.protocol", "classic", true, true},
@@ -145,7 +143,9 @@ static enum err_code create_client(struct consumer *consumer, struct err *reterr
     rd_kafka_conf_t *conf;
     enum err_code code;
 
-    share_queues(consumer->config.partition_count, &limits);
+    (void)snprintf(messages, sizeof(messages), "%" PRId64, limits.messages);
+    (void)snprintf(kbytes, sizeof(kbytes), "%" PRId64, limits.kbytes);
+    (void)snprintf(fetch_bytes, sizeof(fetch_bytes), "%" PRId64, limits.fetch_bytes);
     code = kafka_conf_create(items, sizeof(items) / sizeof(items[0]), consumer->config.kafka, &conf,
                              reterr);
     if (code != ERR_NONE)
@@ -202,6 +202,10 @@ enum err_code consumer_create(const struct consumer_config *config, struct consu
         return code;
     }
     rd_kafka_poll_set_consumer(consumer->client);
+    /* What is first heard of in an assignment is looked up only with the next second. */
+    consumer->known = mem_calloc(config->topic_count, sizeof(*consumer->known));
+    for (size_t i = 0; i < config->topic_count; i++)
+        consumer->known[i] = rd_kafka_topic_new(consumer->client, consumer->topics[i], NULL);
     consumer->lanes = mem_calloc(config->partition_count, sizeof(*consumer->lanes));
     *ret_consumer = consumer;
     return ERR_NONE;
@@ -237,7 +241,11 @@ void consumer_destroy(struct consumer *consumer)
     consumer_unassign(consumer);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         close_lane(&consumer->lanes[i]);
-    /* There is no membership to give up, and closing would wait for a commit that hangs. */
+    for (size_t i = 0; i < consumer->config.topic_count; i++)
+        rd_kafka_topic_destroy(consumer->known[i]);
+    free(consumer->known);
+    /* There is no membership to give up; closing would wait, for as long as it takes, until a
+       commit that hangs is answered. */
     rd_kafka_destroy_flags(consumer->client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     free_topics(consumer);
     free(consumer->lanes);
@@ -248,10 +256,15 @@ void consumer_destroy(struct consumer *consumer)
  * Unassigning raises each partition's version inside librdkafka before the call returns, so
  * whatever is still queued or comes in late is thrown away by the client when it is popped: reading
  * the lanes empty afterwards gives nothing old.
+ *
+ * Stopping goes on after the call, in the client's thread, which puts marks into the queues. A mark
+ * that stays in the queue of a partition that is gone keeps that partition for ever, and destroying
+ * the client would wait for it (2.0.2). The second call is answered after all that.
  */
 void consumer_unassign(struct consumer *consumer)
 {
     (void)rd_kafka_assign(consumer->client, NULL); /* nothing assigned is not an error */
+    (void)rd_kafka_assign(consumer->client, NULL);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         empty_lane(consumer, &consumer->lanes[i]);
 }

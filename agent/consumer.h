@@ -41,9 +41,16 @@ struct consumer_config { /* borrowed; only the partitions must outlive the consu
     void *wake_arg;
 };
 
+/* What the queue of each of so many partitions may hold, unless the operator says otherwise. */
+struct consumer_limits {
+    int64_t messages, kbytes, fetch_bytes;
+};
+struct consumer_limits consumer_limits(size_t partition_count);
+
 enum err_code consumer_create(const struct consumer_config *config, struct consumer **ret_consumer,
                               struct err *reterr) MUSTCHECK;
-void consumer_destroy(struct consumer *consumer); /* NULL is fine */
+/* NULL is fine. Waits for a request under way, up to socket.timeout.ms. */
+void consumer_destroy(struct consumer *consumer);
 
 /* Reads all partitions from `offsets[i]`; what was fetched before is dropped and never comes up
  * again. */

@@ -164,7 +164,7 @@ static enum err_code refuse(rd_kafka_resp_err_t error, const char *call, const c
 }
 
 /* Takes `error`. */
-static enum err_code from_error(rd_kafka_error_t *error, const char *call, struct err *reterr)
+static enum err_code take_error(rd_kafka_error_t *error, const char *call, struct err *reterr)
 {
     enum err_code code =
         refuse(rd_kafka_error_code(error), call, rd_kafka_error_string(error), reterr);
@@ -192,14 +192,30 @@ static enum err_code find_cause(struct producer *producer, struct err *reterr)
         return refuse(error, "producer", text, reterr);
     if (producer->open) /* is refused in any case: one is open. With the reason if it has failed. */
         state = rd_kafka_begin_transaction(producer->client);
-    if (state != NULL && rd_kafka_error_txn_requires_abort(state))
-        return from_error(state, "transaction", reterr);
+    /* _INCONSISTENT says only how many outputs were not delivered. */
+    if (state != NULL && rd_kafka_error_txn_requires_abort(state) &&
+        rd_kafka_error_code(state) != RD_KAFKA_RESP_ERR__INCONSISTENT)
+        return take_error(state, "transaction", reterr);
     if (state != NULL)
         rd_kafka_error_destroy(state);
     if (producer->failure != RD_KAFKA_RESP_ERR_NO_ERROR)
         return refuse(producer->failure, "an output was not delivered",
                       rd_kafka_err2str(producer->failure), reterr);
     return ERR_NONE;
+}
+
+/* Takes `error`. What says nothing of itself may have a cause that does. */
+static enum err_code from_error(struct producer *producer, rd_kafka_error_t *error,
+                                const char *call, struct err *reterr)
+{
+    struct err cause;
+    enum err_code code = take_error(error, call, reterr);
+
+    if (code != ERR_KAFKA || find_cause(producer, &cause) == ERR_NONE)
+        return code;
+    if (reterr != NULL)
+        *reterr = cause;
+    return cause.code;
 }
 
 enum err_code producer_init(struct producer *producer, int timeout_ms, struct err *reterr)
@@ -211,7 +227,7 @@ enum err_code producer_init(struct producer *producer, int timeout_ms, struct er
     if (!producer->transactional)
         return ERR_NONE;
     error = rd_kafka_init_transactions(producer->client, timeout_ms);
-    return error == NULL ? ERR_NONE : from_error(error, "init_transactions", reterr);
+    return error == NULL ? ERR_NONE : from_error(producer, error, "init_transactions", reterr);
 }
 
 static enum err_code begin(struct producer *producer, struct err *reterr)
@@ -222,7 +238,7 @@ static enum err_code begin(struct producer *producer, struct err *reterr)
         return ERR_NONE;
     error = rd_kafka_begin_transaction(producer->client);
     if (error != NULL)
-        return from_error(error, "begin_transaction", reterr);
+        return from_error(producer, error, "begin_transaction", reterr);
     producer->open = true;
     return ERR_NONE;
 }
@@ -312,11 +328,12 @@ static enum err_code send_message(struct producer *producer, rd_kafka_topic_t *t
         /* The client's queue is full: wait until something of it was delivered. */
         if (deadline_ms == 0)
             deadline_ms = clock_mono_ms() + timeout_ms;
-        else if (clock_mono_ms() >= deadline_ms)
-            return err_set(reterr, ERR_TIMEOUT, "the output queue stayed full for %d ms",
-                           timeout_ms);
-        (void)rd_kafka_poll(producer->client, 10);
         code = ERR_NONE;
+        if (clock_mono_ms() >= deadline_ms)
+            code =
+                err_set(reterr, ERR_TIMEOUT, "the output queue stayed full for %d ms", timeout_ms);
+        else
+            (void)rd_kafka_poll(producer->client, 10);
     }
     if (code != ERR_NONE && headers != NULL)
         rd_kafka_headers_destroy(headers); /* taken only by a send that succeeds */
@@ -387,7 +404,8 @@ static enum err_code send_offsets(struct producer *producer,
         (void)rd_kafka_poll(producer->client, REPEAT_MS);
     }
     rd_kafka_consumer_group_metadata_destroy(group);
-    return error == NULL ? ERR_NONE : from_error(error, "send_offsets_to_transaction", reterr);
+    return error == NULL ? ERR_NONE
+                         : from_error(producer, error, "send_offsets_to_transaction", reterr);
 }
 
 static enum err_code commit_transaction(struct producer *producer,
@@ -406,14 +424,7 @@ static enum err_code commit_transaction(struct producer *producer,
         producer->open = false;
         return ERR_NONE;
     }
-    /* Of outputs that were refused it says only how many. */
-    if (rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__INCONSISTENT &&
-        producer->failure != RD_KAFKA_RESP_ERR_NO_ERROR) {
-        rd_kafka_error_destroy(error);
-        return refuse(producer->failure, "an output was not delivered",
-                      rd_kafka_err2str(producer->failure), reterr);
-    }
-    return from_error(error, "commit_transaction", reterr);
+    return from_error(producer, error, "commit_transaction", reterr);
 }
 
 enum err_code producer_commit(struct producer *producer,

@@ -182,6 +182,9 @@ static void take_ranges(struct task_thread *thread)
         consumer_answered(thread->consumer);
         find_stuck(thread);
         task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL)->ranges = thread->ranges;
+    } else if (code == ERR_NOT_FOUND && thread->core.assigned) {
+        /* Also when the topic is there again soon, it is another one: look before reading on. */
+        (void)task_thread_event(thread, TASK_EVENT_POSITION_LOST, "topic_missing", err.text);
     } else {
         (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED,
                                 code == ERR_NOT_FOUND ? "topic_missing" : "kafka_unreachable",
