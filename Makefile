@@ -248,7 +248,7 @@ unit-%:
 
 # ---- what people call ---------------------------------------------------------------------------
 
-.PHONY: setup demo test check system soak bench asan tsan format format-check tidy cover lint kafka-up kafka-down \
+.PHONY: setup demo test check system soak bench bench-handoff asan tsan format format-check tidy cover lint kafka-up kafka-down \
     install clean help hooks
 
 setup: ## install what this machine lacks to build, demonstrate and test
@@ -283,8 +283,15 @@ soak: ## the long matrices; writes build/soak/summary.json; K=word as above
 
 bench: ## measure on this machine; K=word runs those whose names hold the word
 	@scripts/setup.sh build test
-	@$(MAKE) all benches
+	@$(MAKE) all benches tools
 	@scripts/run-bench.sh $(call quoted,$(K))
+
+bench-handoff: ## measure N=20 hand-overs under RATE=4000 records/s; a JSON line each, also in build/bench/handoff.jsonl
+	@scripts/setup.sh build test
+	@$(MAKE) all tools
+	@mkdir -p $(BUILD)/bench
+	@set -o pipefail; scripts/python.sh tests/bench/bench_handoff.py --handoffs $(or $(N),20) --rate $(or $(RATE),4000) \
+	    | tee $(BUILD)/bench/handoff.jsonl
 
 asan: ## unit tests and simulator under AddressSanitizer and UBSan
 	@scripts/setup.sh build

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "agent/core/backoff.h"
+#include "agent/expiry.h"
+#include "agent/snapshot_serve.h"
+#include "agent/store.h"
 #include "api/schema.h"
 #include "common/clock.h"
 #include "common/fsm.h"
@@ -28,16 +31,27 @@
 #define REPORT_INTERVAL_MS_MAX 60000
 #define LEAVE_MS               2000 /* for the last report, and again for signing off */
 
+/* Positions of kept states in a registration: some MiB of JSON. */
+#define KEPT_POSITIONS_MAX ((size_t)100000)
+
 #define KIB 1024
 
-enum agent_phase { PHASE_JOINING, PHASE_WORKING, PHASE_STOPPING, PHASE_LEAVING, PHASE_ENDED };
+enum agent_phase {
+    PHASE_JOINING,
+    PHASE_WORKING,
+    PHASE_DRAINING,
+    PHASE_STOPPING,
+    PHASE_LEAVING,
+    PHASE_ENDED
+};
 
 static const struct fsm_table phase_table = {
     .name = "agent",
-    .state_count = 5,
+    .state_count = 6,
     .states = {
         [PHASE_JOINING] = {"joining", FSM_BIT(PHASE_WORKING) | FSM_BIT(PHASE_STOPPING)},
-        [PHASE_WORKING] = {"working", FSM_BIT(PHASE_STOPPING)},
+        [PHASE_WORKING] = {"working", FSM_BIT(PHASE_DRAINING) | FSM_BIT(PHASE_STOPPING)},
+        [PHASE_DRAINING] = {"draining", FSM_BIT(PHASE_STOPPING)},
         [PHASE_STOPPING] = {"stopping", FSM_BIT(PHASE_LEAVING)},
         [PHASE_LEAVING] = {"leaving", FSM_BIT(PHASE_ENDED)},
         [PHASE_ENDED] = {"ended", 0},
@@ -50,20 +64,21 @@ struct agent {
     char cluster[API_UUID_BYTES + 1]; /* of the first welcome; the link lets no other through */
     struct task_thread_context context;
     struct task_table *table;
+    struct expiry *expiry; /* NULL: states are kept for ever */
     struct mailbox *mailbox;
     struct coordinator_link *link;
     struct fsm phase;
     struct rng rng;
     int64_t started_at;
 
-    atomic_bool tasks_changed;  /* set by task threads */
-    atomic_bool stop_requested; /* set by agent_stop */
+    atomic_bool tasks_changed; /* set by task threads */
+    atomic_int stop_requests;  /* raised by agent_stop */
 
     bool welcomed;
     bool link_ended; /* no report is answered any more */
     bool failed;     /* AGENT_END_FAILED */
     bool abandoned;
-    int64_t phase_deadline_ms; /* of STOPPING and LEAVING */
+    int64_t phase_deadline_ms; /* of DRAINING, STOPPING and LEAVING */
 
     bool report_running;
     bool report_is_last; /* the one that runs says "stopping" */
@@ -94,11 +109,62 @@ static void on_task_changed(void *arg)
 
 void agent_stop(struct agent *agent)
 {
-    atomic_store(&agent->stop_requested, true);
+    atomic_fetch_add(&agent->stop_requests, 1);
     mailbox_wake(agent->mailbox);
 }
 
 /* ---- making */
+
+struct kept_list {
+    struct agent_registration *registration;
+    size_t capacity, positions;
+};
+
+/* What is beyond the limits of a registration is not told: it only costs a better choice. */
+static void add_kept(void *arg, const struct store_kept *found)
+{
+    struct kept_list *list = arg;
+    struct agent_registration *registration = list->registration;
+    struct kept_state *kept;
+
+    if (registration->kept.count == API_TASKS_MAX ||
+        found->position_count > KEPT_POSITIONS_MAX - list->positions)
+        return;
+    registration->kept.items = mem_grow(registration->kept.items, registration->kept.count,
+                                        &list->capacity, sizeof(struct kept_state));
+    kept = &registration->kept.items[registration->kept.count++];
+    *kept = (struct kept_state){.job = mem_strdup(found->job),
+                                .job_incarnation = mem_strdup(found->job_incarnation),
+                                .processor = found->processor};
+    kept->learned.items = mem_calloc(found->position_count, sizeof(struct input_offset));
+    for (size_t i = 0; i < found->position_count; i++) {
+        const struct store_position *position = &found->positions[i];
+        if (position->topic < API_INPUTS_MAX && position->partition < API_PARTITIONS_MAX)
+            kept->learned.items[kept->learned.count++] =
+                (struct input_offset){position->topic, position->partition, position->next_offset};
+    }
+    list->positions += found->position_count;
+}
+
+static void note_skipped(void *arg, const char *directory, const char *reason)
+{
+    (void)arg; /* the same for all */
+    log_warn("kept_state_skipped", LOG_STR("state", directory), LOG_STR("detail", reason),
+             LOG_STR("effect", "the coordinator is not told of it; a task that opens it sets it "
+                               "aside"),
+             LOG_END);
+}
+
+/* Once, before there are tasks. A registration that is said again later tells of the same T2, which
+ * is less than is there by then. */
+static void list_kept(struct agent *agent)
+{
+    struct kept_list list = {.registration = &agent->registration};
+    const struct store_kept_visitor visitor = {add_kept, note_skipped, &list};
+
+    store_list_kept(agent->config.options->state_dir, agent->config.boot_id, &visitor);
+    log_info("kept_states", LOG_INT("count", agent->registration.kept.count), LOG_END);
+}
 
 static void fill_registration(struct agent *agent)
 {
@@ -107,8 +173,6 @@ static void fill_registration(struct agent *agent)
     enum err_code code = agent_options_tags(options->tags, &tags, NULL);
     assert(code == ERR_NONE); /* agent_options_check took them */
 
-    /* Kept state is not told in this version: reading it before the store has verified the file
-     * could end the process on a damaged one (agent/store.h). */
     agent->registration = (struct agent_registration){
         .agent_id = mem_strdup(options->agent_id),
         .incarnation = mem_strdup(agent->incarnation),
@@ -117,8 +181,10 @@ static void fill_registration(struct agent *agent)
         .version = mem_strdup(BATON_VERSION),
         .address = agent->config.address == NULL ? NULL : mem_strdup(agent->config.address),
         .capacity = (uint32_t)options->capacity,
+        .max_learners = (uint32_t)options->max_learners,
         .tags = {tags.items, tags.count},
     };
+    list_kept(agent);
 }
 
 /* systemd's watchdog, when this process is the one that is watched: half its time. */
@@ -138,7 +204,7 @@ struct agent *agent_create(const struct agent_config *config)
 
     agent->config = *config;
     atomic_init(&agent->tasks_changed, false);
-    atomic_init(&agent->stop_requested, false);
+    atomic_init(&agent->stop_requests, 0);
     rng_uuid(agent->incarnation);
     rng_bytes(&seed, sizeof(seed));
     rng_init(&agent->rng, seed);
@@ -154,9 +220,13 @@ struct agent *agent_create(const struct agent_config *config)
                                                   .cluster = agent->cluster,
                                                   .boot_id = config->boot_id,
                                                   .observer = config->observer,
+                                                  .snapshots = config->snapshots,
                                                   .changed = on_task_changed,
                                                   .arg = agent};
     agent->table = task_table_create(config->ops, &agent->context);
+    if (config->options->state_retention_ms > 0)
+        agent->expiry =
+            expiry_create(config->options->state_dir, config->options->state_retention_ms);
     agent->mailbox = mailbox_create(MAILBOX_CAPACITY, link_message_free);
 
     struct link_config link = config->link;
@@ -175,6 +245,7 @@ void agent_destroy(struct agent *agent)
         return;
     coordinator_link_destroy(agent->link);
     task_table_destroy(agent->table);
+    expiry_destroy(agent->expiry);
     mailbox_destroy(agent->mailbox);
     schema_free(&schema_agent_registration, &agent->registration);
     free(agent);
@@ -196,9 +267,23 @@ static void move_to(struct agent *agent, enum agent_phase phase, int64_t now_ms)
     agent->view_due_ms = now_ms;
 }
 
+/* What it is told to do still counts. */
+static bool takes_tasks(const struct agent *agent)
+{
+    return is_in(agent, PHASE_JOINING) || is_in(agent, PHASE_WORKING) ||
+           is_in(agent, PHASE_DRAINING);
+}
+
+static void begin_drain(struct agent *agent, int64_t now_ms)
+{
+    move_to(agent, PHASE_DRAINING, now_ms);
+    agent->phase_deadline_ms = now_ms + agent->config.options->drain_timeout_ms;
+    agent->report_due_ms = now_ms;
+}
+
 static void begin_stop(struct agent *agent, int64_t now_ms)
 {
-    if (!is_in(agent, PHASE_JOINING) && !is_in(agent, PHASE_WORKING))
+    if (!takes_tasks(agent))
         return;
     move_to(agent, PHASE_STOPPING, now_ms);
     notify_send("STOPPING=1");
@@ -221,11 +306,31 @@ static void begin_leave(struct agent *agent, int64_t now_ms)
     agent->report_due_ms = now_ms;
 }
 
+static void end_drain(struct agent *agent, const char *why, int64_t now_ms)
+{
+    log_info("drain_ended", LOG_STR("detail", why),
+             LOG_INT("tasks", task_table_count(agent->table).running), LOG_END);
+    begin_stop(agent, now_ms);
+}
+
+static void obey_stop(struct agent *agent, int64_t now_ms)
+{
+    int requests = atomic_load(&agent->stop_requests);
+    if (requests > 0 && is_in(agent, PHASE_WORKING) &&
+        agent->config.options->on_term == AGENT_ON_TERM_DRAIN && !agent->link_ended)
+        begin_drain(agent, now_ms);
+    if (requests > 1 && is_in(agent, PHASE_DRAINING))
+        end_drain(agent, "asked to stop again", now_ms);
+    if (requests > 0 && !is_in(agent, PHASE_DRAINING))
+        begin_stop(agent, now_ms);
+}
+
 /* What follows from time and from the tasks alone. */
 static void advance(struct agent *agent, int64_t now_ms)
 {
-    if (atomic_load(&agent->stop_requested))
-        begin_stop(agent, now_ms);
+    obey_stop(agent, now_ms);
+    if (is_in(agent, PHASE_DRAINING) && now_ms >= agent->phase_deadline_ms)
+        end_drain(agent, "drain_timeout has passed", now_ms);
     if (is_in(agent, PHASE_STOPPING) &&
         (task_table_count(agent->table).running == 0 || now_ms >= agent->phase_deadline_ms))
         begin_leave(agent, now_ms);
@@ -255,7 +360,7 @@ static void on_welcome(struct agent *agent, const struct agent_welcome *welcome,
 
 static void on_assignment(struct agent *agent, struct agent_document *document, int64_t now_ms)
 {
-    if (!is_in(agent, PHASE_JOINING) && !is_in(agent, PHASE_WORKING))
+    if (!takes_tasks(agent))
         return; /* a stop is not taken back */
     task_table_want(agent->table, document, now_ms);
     /* The poll was answered, so a report that waits after failures may be as well. */
@@ -275,6 +380,10 @@ static void on_reported(struct agent *agent, const struct link_message *message,
         task_table_delivered(agent->table);
         task_table_follow(agent->table, &message->reported.answer);
         backoff_reset(&agent->report_backoff);
+        if (is_in(agent, PHASE_DRAINING) && message->reported.answer.safe_to_stop)
+            end_drain(agent, "others have what it had", now_ms);
+        else if (is_in(agent, PHASE_DRAINING) && message->reported.answer.drain_refused)
+            end_drain(agent, "no other agent can take what it has", now_ms);
         if (agent->report_is_last && is_in(agent, PHASE_LEAVING))
             move_to(agent, PHASE_ENDED, now_ms);
         return; /* the next was made due when this one was sent, or by what has changed since */
@@ -320,10 +429,23 @@ static bool may_report(const struct agent *agent)
            !is_in(agent, PHASE_ENDED);
 }
 
+/* One that works still but shall not was refused already, or its time is over. */
+static enum agent_leaving say_leaving(const struct agent *agent)
+{
+    if (is_in(agent, PHASE_JOINING) || is_in(agent, PHASE_WORKING) ||
+        atomic_load(&agent->stop_requests) == 0)
+        return AGENT_LEAVING_NO;
+    if (is_in(agent, PHASE_DRAINING))
+        return AGENT_LEAVING_DRAIN;
+    return agent->config.options->on_term == AGENT_ON_TERM_LEAVE ? AGENT_LEAVING_NO
+                                                                 : AGENT_LEAVING_RELEASE;
+}
+
 static void report(struct agent *agent, int64_t now_ms)
 {
     struct agent_report made = {.incarnation = mem_strdup(agent->incarnation),
-                                .stopping = is_in(agent, PHASE_LEAVING)};
+                                .stopping = is_in(agent, PHASE_LEAVING),
+                                .leaving = say_leaving(agent)};
     task_table_collect(agent->table, &made);
     task_table_sending(agent->table);
     agent->report_is_last = made.stopping;
@@ -336,6 +458,8 @@ static const char *reason_not_ready(const struct agent *agent)
 {
     if (is_in(agent, PHASE_WORKING))
         return NULL;
+    if (is_in(agent, PHASE_DRAINING))
+        return "the agent hands over what it has, to stop then (on_term)";
     if (!is_in(agent, PHASE_JOINING))
         return "the agent is stopping";
     return agent->welcomed ? "the coordinator has not said yet what the agent's tasks are"
@@ -350,7 +474,7 @@ static void publish(struct agent *agent, int64_t now_ms)
     view->capacity = agent->config.options->capacity;
     view->started_at = agent->started_at;
     view->tasks = task_table_count(agent->table);
-    view->report.stopping = !is_in(agent, PHASE_JOINING) && !is_in(agent, PHASE_WORKING);
+    view->report.stopping = !takes_tasks(agent);
     task_table_collect(agent->table, &view->report);
     coordinator_link_count(agent->link, &view->link);
     endpoint_publish(agent->config.endpoint, view);
@@ -360,6 +484,8 @@ static void publish(struct agent *agent, int64_t now_ms)
 static void show_life(struct agent *agent, int64_t now_ms)
 {
     endpoint_beat(agent->config.endpoint, now_ms);
+    if (agent->config.snapshots != NULL)
+        snapshot_serve_expire(agent->config.snapshots, now_ms);
     if (now_ms >= agent->view_due_ms)
         publish(agent, now_ms);
     if (agent->watchdog_interval_ms > 0 && now_ms >= agent->watchdog_due_ms) {
@@ -384,7 +510,7 @@ static int64_t next_turn_ms(const struct agent *agent, int64_t now_ms)
     earlier(&deadline_ms, task_table_wake_ms(agent->table));
     if (may_report(agent))
         earlier(&deadline_ms, agent->report_due_ms);
-    if (is_in(agent, PHASE_STOPPING) || is_in(agent, PHASE_LEAVING))
+    if (is_in(agent, PHASE_DRAINING) || is_in(agent, PHASE_STOPPING) || is_in(agent, PHASE_LEAVING))
         earlier(&deadline_ms, agent->phase_deadline_ms);
     if (agent->watchdog_interval_ms > 0)
         earlier(&deadline_ms, agent->watchdog_due_ms);
@@ -402,6 +528,8 @@ static void turn(struct agent *agent)
     if (atomic_exchange(&agent->tasks_changed, false))
         agent->report_due_ms = now_ms;
     task_table_step(agent->table, now_ms);
+    if (agent->expiry != NULL && is_in(agent, PHASE_WORKING))
+        expiry_step(agent->expiry, agent->table, now_ms);
     advance(agent, now_ms);
     if (may_report(agent) && now_ms >= agent->report_due_ms)
         report(agent, now_ms);

@@ -13,9 +13,11 @@
  *               never kept on disk. Not ready.
  *   WORKING     tasks are as the last document says; with the coordinator away, for as long as it
  *               takes.
- *   STOPPING    nothing is wanted: tasks finish their batch, commit, write their state, close.
- *   LEAVING     all have closed, or stop_timeout has passed: one last report says so.
- *   ENDED       then the agent signs off and agent_run returns.
+ *   DRAINING    asked to stop, with on_term=drain: it works on, and hands over what it has, until
+ * it has nothing, nobody could take it, drain_timeout has passed, or it is asked again. STOPPING
+ * nothing is wanted: tasks finish their batch, commit, write their state, close. LEAVING     all
+ * have closed, or stop_timeout has passed: one last report says so. ENDED       then the agent
+ * signs off and agent_run returns.
  */
 #ifndef BATON_AGENT_AGENT_H
 #define BATON_AGENT_AGENT_H
@@ -30,6 +32,7 @@
 
 struct agent;
 struct observer;
+struct snapshot_serve;
 
 struct agent_config {                    /* all borrowed for the agent's life */
     const struct agent_options *options; /* accepted by agent_options_check */
@@ -38,8 +41,9 @@ struct agent_config {                    /* all borrowed for the agent's life */
     struct endpoint *endpoint;
     const char *address; /* URL of the endpoint for others, or NULL */
     const char *boot_id;
-    struct observer *observer; /* of log starts and ends; tests without tasks have none */
-    struct link_config link;   /* timings and limits; the rest is filled in */
+    struct snapshot_serve *snapshots; /* what tasks give to others; NULL: nothing */
+    struct observer *observer;        /* of log starts and ends; tests without tasks have none */
+    struct link_config link;          /* timings and limits; the rest is filled in */
 };
 
 /* The timings and limits that the daemon uses. */
@@ -57,7 +61,7 @@ enum agent_end {
 /* On the thread that is to be the control thread; once. */
 enum agent_end agent_run(struct agent *agent);
 
-/* Any thread: agent_run shall return. Safe to call again. */
+/* Any thread: agent_run shall return. Called again, it does not wait for others to take over. */
 void agent_stop(struct agent *agent);
 
 void agent_destroy(struct agent *agent); /* not after AGENT_END_ABANDONED; NULL is fine */

@@ -30,6 +30,7 @@ struct consumer {
     struct lane *lanes;       /* one a partition */
     struct lane *filling;     /* whose queue is being read */
     bool brokers_down;        /* written by the error callback, which runs inside our calls */
+    char down_reason[256];    /* what was last wrong with the line to a broker */
     bool strayed;             /* something of a partition came past its lane */
 };
 
@@ -62,6 +63,12 @@ static enum consumer_item_kind kind_of(rd_kafka_resp_err_t error)
     }
 }
 
+static bool is_of_the_line(int error)
+{
+    return error == RD_KAFKA_RESP_ERR__TRANSPORT || error == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
+           error == RD_KAFKA_RESP_ERR__SSL || error == RD_KAFKA_RESP_ERR__RESOLVE;
+}
+
 /*
  * What librdkafka learns of a topic (deleted, access revoked) it puts into the queues of its
  * partitions as errors of the client: reading the queue calls this instead of returning a message.
@@ -74,6 +81,8 @@ static void on_error(rd_kafka_t *client, int error, const char *reason, void *op
     (void)client;
     if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
         consumer->brokers_down = true;
+    } else if (is_of_the_line(error)) {
+        (void)snprintf(consumer->down_reason, sizeof(consumer->down_reason), "%s", reason);
     } else if (lane != NULL) {
         lane->trouble = kind_of((rd_kafka_resp_err_t)error);
         (void)snprintf(lane->detail, sizeof(lane->detail), "%s", reason);
@@ -114,7 +123,8 @@ struct consumer_limits consumer_limits(size_t partition_count)
     };
 }
 
-static enum err_code create_client(struct consumer *consumer, struct err *reterr)
+static enum err_code create_client(struct consumer *consumer, const char *isolation_level,
+                                   rd_kafka_t **ret_client, struct err *reterr)
 {
     struct consumer_limits limits = consumer_limits(consumer->config.partition_count);
     char messages[24], kbytes[24], fetch_bytes[24];
@@ -138,7 +148,7 @@ static enum err_code create_client(struct consumer *consumer, struct err *reterr
         {"enable.partition.eof", "true", false, true},
         {"allow.auto.create.topics", "false", false, true},
         {"check.crcs", "true", false, true},
-        {"isolation.level", "read_committed", false, true},
+        {"isolation.level", isolation_level, false, true},
     };
     rd_kafka_conf_t *conf;
     enum err_code code;
@@ -152,7 +162,7 @@ static enum err_code create_client(struct consumer *consumer, struct err *reterr
         return code;
     rd_kafka_conf_set_opaque(conf, consumer);
     rd_kafka_conf_set_error_cb(conf, on_error);
-    return kafka_conf_client(RD_KAFKA_CONSUMER, conf, &consumer->client, reterr);
+    return kafka_conf_client(RD_KAFKA_CONSUMER, conf, ret_client, reterr);
 }
 
 static void close_lane(struct lane *lane)
@@ -195,7 +205,7 @@ enum err_code consumer_create(const struct consumer_config *config, struct consu
     consumer->topics = mem_calloc(config->topic_count, sizeof(*consumer->topics));
     for (size_t i = 0; i < config->topic_count; i++)
         consumer->topics[i] = mem_strdup(config->topics[i]);
-    code = create_client(consumer, reterr);
+    code = create_client(consumer, "read_committed", &consumer->client, reterr);
     if (code != ERR_NONE) {
         free_topics(consumer);
         free(consumer);
@@ -345,6 +355,11 @@ bool consumer_poll(struct consumer *consumer)
     return consumer->brokers_down;
 }
 
+const char *consumer_down_reason(const struct consumer *consumer)
+{
+    return consumer->down_reason;
+}
+
 bool consumer_strayed(const struct consumer *consumer)
 {
     return consumer->strayed;
@@ -353,6 +368,7 @@ bool consumer_strayed(const struct consumer *consumer)
 void consumer_answered(struct consumer *consumer)
 {
     consumer->brokers_down = false;
+    consumer->down_reason[0] = '\0';
 }
 
 static void take_committed(const rd_kafka_topic_partition_t *from, struct task_committed *ret)
@@ -366,9 +382,33 @@ static void take_committed(const rd_kafka_topic_partition_t *from, struct task_c
     free(metadata);
 }
 
+/*
+ * Whether the broker has the offsets and does not say them because a transaction on them is open:
+ * librdkafka asks again by itself then, and reports no more than a timeout. A client that reads
+ * uncommitted asks without that condition; what it hears is used for nothing else. (An admin
+ * request with require_stable_offsets=false would do as well, were it not for D9: one that times
+ * out may end the process.)
+ */
+static bool are_unstable(struct consumer *consumer, const rd_kafka_topic_partition_list_t *list,
+                         int timeout_ms)
+{
+    rd_kafka_topic_partition_list_t *copy = rd_kafka_topic_partition_list_copy(list);
+    rd_kafka_t *client;
+    bool answered = false;
+
+    if (create_client(consumer, "read_uncommitted", &client, NULL) == ERR_NONE) {
+        answered = rd_kafka_committed(client, copy, timeout_ms) == 0;
+        rd_kafka_destroy(client);
+    }
+    rd_kafka_topic_partition_list_destroy(copy);
+    return answered;
+}
+
 enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
                                  struct task_committed *ret_committed, struct err *reterr)
 {
+    int why_ms = timeout_ms / 5; /* kept to find out why there was no answer */
+    bool unstable;
     rd_kafka_topic_partition_list_t *list = make_list(consumer);
     const struct task_partition *partitions = consumer->config.partitions;
     rd_kafka_resp_err_t error;
@@ -378,14 +418,19 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
             (void)rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
                                                     partition_of(consumer, i));
     }
-    error = rd_kafka_committed(consumer->client, list, timeout_ms);
+    error = rd_kafka_committed(consumer->client, list, timeout_ms - why_ms);
     for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
         error = list->elems[i].err;
     for (size_t i = 0, k = 0; i < consumer->config.partition_count; i++) {
         if (partitions[i].owned && error == RD_KAFKA_RESP_ERR_NO_ERROR)
             take_committed(&list->elems[k++], &ret_committed[i]);
     }
+    unstable = error == RD_KAFKA_RESP_ERR__TIMED_OUT && are_unstable(consumer, list, why_ms);
     rd_kafka_topic_partition_list_destroy(list);
+    if (unstable)
+        return err_set(reterr, ERR_CONFLICT,
+                       "a transaction on the committed offsets of group %s has not ended",
+                       consumer->config.group_id);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         return err_set(reterr, ERR_UNAVAILABLE, "reading committed offsets: %s",
                        rd_kafka_err2str(error));
@@ -393,10 +438,12 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 }
 
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
-                                                      const char *metadata)
+                                                      const struct stamp *stamp)
 {
     rd_kafka_topic_partition_list_t *list = make_list(consumer);
     const struct task_partition *partitions = consumer->config.partitions;
+    struct stamp own = *stamp;
+    char metadata[STAMP_TEXT_BYTES];
 
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
         rd_kafka_topic_partition_t *element;
@@ -406,6 +453,8 @@ rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *con
         element = rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
                                                     partition_of(consumer, i));
         element->offset = partitions[i].committing;
+        own.records = partitions[i].records;
+        stamp_format(&own, metadata);
         element->metadata_size = strlen(metadata);
         /* librdkafka frees it with the list, by its own allocator's free: rd_kafka_mem_free is
          * free(3). */
@@ -428,11 +477,11 @@ static rd_kafka_resp_err_t commit_result(rd_kafka_event_t *event)
     return error;
 }
 
-enum err_code consumer_commit(struct consumer *consumer, const char *metadata, int timeout_ms,
+enum err_code consumer_commit(struct consumer *consumer, const struct stamp *stamp, int timeout_ms,
                               struct err *reterr)
 {
     /* rd_kafka_commit has no limit: it waits as long as the group's coordinator is away. */
-    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, metadata);
+    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, stamp);
     rd_kafka_queue_t *answers = rd_kafka_queue_new(consumer->client);
     rd_kafka_resp_err_t error = rd_kafka_commit_queue(consumer->client, list, answers, NULL, NULL);
 

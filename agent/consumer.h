@@ -83,6 +83,10 @@ void consumer_pop(struct consumer *consumer, size_t index);
  * the last good answer. */
 bool consumer_poll(struct consumer *consumer);
 
+/* Why, as the client said it last: a password, a certificate, a port where nobody listens; "" when
+ * it said nothing. Valid until the next call. */
+const char *consumer_down_reason(const struct consumer *consumer);
+
 /*
  * True: a record came by another way than its partition's queue and was dropped by consumer_poll,
  * which must never happen: assign anew from the positions before anything else is read.
@@ -92,7 +96,10 @@ void consumer_answered(struct consumer *consumer); /* a broker gave one */
 
 /*
  * Committed offsets of the owned partitions with their stamps, stable ones only (an open
- * transaction's are waited for). Those of others stay as they are. None stored: API_UNKNOWN.
+ * transaction's are waited for). Blocks up to timeout_ms. Those of others stay as they are. None
+ * stored: API_UNKNOWN.
+ * ERR_CONFLICT: the broker answers, but a transaction on them stayed open all that time;
+ * ERR_UNAVAILABLE: everything else.
  */
 enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
                                  struct task_committed *ret_committed,
@@ -100,14 +107,14 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 
 /*
  * Commits without a transaction (at_least_once): every partition whose `committing` is set, with
- * `metadata`. Blocks up to timeout_ms; the commit may still take effect when it has failed by then.
+ * `stamp` and the partition's own number of records. Blocks up to timeout_ms; the commit may still
+ * take effect when it has failed by then.
  */
-enum err_code consumer_commit(struct consumer *consumer, const char *metadata, int timeout_ms,
+enum err_code consumer_commit(struct consumer *consumer, const struct stamp *stamp, int timeout_ms,
                               struct err *reterr) MUSTCHECK;
 
-/* For transactional commits: the partitions whose `committing` is set. The caller destroys the
- * list. */
+/* For transactional commits: the same partitions and stamps. The caller destroys the list. */
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
-                                                      const char *metadata);
+                                                      const struct stamp *stamp);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "agent/core/backoff.h"
 #include "agent/core/reconcile.h"
+#include "agent/core/registration.h"
 #include "api/schema.h"
 #include "api/text.h"
 #include "common/clock.h"
@@ -60,6 +61,7 @@ struct coordinator_link {
     int64_t in_use_ms;
     int64_t in_use_since_ms; /* -1: the last registration was not refused for this reason */
     struct document_version after;
+    struct agent_document told;       /* of version `after`: its jobs and tasks */
     char cluster[API_UUID_BYTES + 1]; /* of the first welcome; "" before */
     bool is_misfit;                   /* said that the coordinator is not the one that we knew */
 };
@@ -296,9 +298,12 @@ static void register_once(struct coordinator_link *link)
 {
     struct agent_welcome welcome;
     struct coordinator_failure failure;
+    struct agent_registration registration;
+    if (!registration_complete(link->config.registration, link->cluster, &link->told,
+                               &registration))
+        log_warn("registration_cut", LOG_STR("effect", "no use to a recovery"), LOG_END);
     enum coordinator_outcome outcome = coordinator_api_register(
-        &link->config.api, link->poll_client, link->config.registration, &welcome, &failure);
-
+        &link->config.api, link->poll_client, &registration, &welcome, &failure);
     if (outcome == COORDINATOR_INTERRUPTED)
         return;
     if (outcome == COORDINATOR_OK && !is_our_cluster(link, &welcome, &failure)) {
@@ -344,15 +349,19 @@ static bool accept_document(struct coordinator_link *link, struct agent_document
     link->is_misfit = link->is_misfit && order < 0;
     if (order > 0) {
         struct link_message *message = message_create(LINK_MESSAGE_ASSIGNMENT);
-        struct document_version version_new = document->version;
+        struct agent_document told;
+        schema_copy(&schema_agent_document, &told, document);
         message->document = *document;
         *document = (struct agent_document){0};
         if (mailbox_post(link->config.mailbox, message)) {
-            link->after = version_new;
+            schema_free(&schema_agent_document, &link->told);
+            link->told = told;
+            link->after = told.version;
             *ret_news = true;
             return true;
         }
         link_message_free(message); /* it is asked for again */
+        schema_free(&schema_agent_document, &told);
         snprintf(failure->text, sizeof(failure->text), "the agent's control thread is busy");
         failure->retry_after_ms = -1;
         return false;
@@ -567,6 +576,7 @@ void coordinator_link_destroy(struct coordinator_link *link)
         return;
     coordinator_link_stop(link);
     schema_free(&schema_agent_report, &link->report);
+    schema_free(&schema_agent_document, &link->told);
     http_client_destroy(link->poll_client);
     http_client_destroy(link->report_client);
     check(pthread_cond_destroy(&link->changed));

@@ -1,4 +1,5 @@
 #include "agent/endpoint.h"
+#include "agent/endpoint_snapshot.h"
 
 #include <assert.h>
 #include <librdkafka/rdkafka.h>
@@ -31,6 +32,7 @@ struct shared_view {
 
 struct endpoint {
     struct listener listener;
+    struct snapshot_serve *snapshots;
     struct httpd *httpd;
     _Atomic int64_t beat_ms;
     pthread_mutex_t lock; /* protects `shared` and the counts of references; nothing is called */
@@ -152,6 +154,20 @@ static struct httpd_response answer_version(void)
     return text_response(200, "application/json", body, bytes);
 }
 
+static struct httpd_response answer_snapshot(struct endpoint *endpoint,
+                                             const struct httpd_request *request,
+                                             const struct route_match *match)
+{
+    char *page;
+    size_t bytes;
+    char detail[ERR_TEXT_BYTES];
+    const char *code =
+        endpoint_snapshot(endpoint->snapshots, request, match, &page, &bytes, detail);
+
+    return code != NULL ? problem_response(code, detail)
+                        : text_response(200, "application/octet-stream", page, bytes);
+}
+
 static struct httpd_response no_route(const struct httpd_request *request, const char *allow)
 {
     if (allow[0] == '\0')
@@ -170,6 +186,8 @@ static struct httpd_response respond(struct endpoint *endpoint, const struct htt
     routes_match(request->method, request->target.path, true, &match);
     if (match.route == NULL)
         return no_route(request, match.allow);
+    if (match.route->id == ROUTE_SNAPSHOT)
+        return answer_snapshot(endpoint, request, &match);
     if (request->target.query_count > 0)
         return problem_response("invalid_query", "this path takes no query parameters");
     switch (match.route->id) {
@@ -232,11 +250,13 @@ static void on_message(void *context, const char *text)
     log_debug("httpd", LOG_STR("text", text), LOG_END);
 }
 
-enum err_code endpoint_start(const char *listen, struct endpoint **ret_endpoint, struct err *reterr)
+enum err_code endpoint_start(const char *listen, struct snapshot_serve *snapshots,
+                             struct endpoint **ret_endpoint, struct err *reterr)
 {
     struct endpoint *endpoint = mem_calloc(1, sizeof(*endpoint));
     struct metrics_view *view = mem_calloc(1, sizeof(*view));
 
+    endpoint->snapshots = snapshots;
     view->reason = "the agent is starting";
     endpoint->shared = mem_calloc(1, sizeof(*endpoint->shared));
     *endpoint->shared = (struct shared_view){.view = view, .references = 1};
@@ -247,7 +267,7 @@ enum err_code endpoint_start(const char *listen, struct endpoint **ret_endpoint,
     if (code == ERR_NONE) {
         struct httpd_config config = {
             .listen_fd = endpoint->listener.fd,
-            .threads = 1,
+            .threads = 2, /* a page that waits for the disk holds up half of the connections */
             .connections_max = CONNECTIONS_MAX,
             .receive_ms = RECEIVE_MS,
             .send_ms = SEND_MS,

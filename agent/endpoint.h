@@ -1,5 +1,6 @@
 /*
- * The agent's own HTTP endpoint: /healthz, /readyz, /metrics, /version.
+ * The agent's own HTTP endpoint: /healthz, /readyz, /metrics, /version, and snapshots for agents
+ * that may have one (agent/snapshot_serve.h).
  *
  * The HTTP thread answers from the last view that the control thread published, so it answers
  * whatever the tasks and disks are busy with. Healthy: the control thread has shown a sign of life
@@ -16,10 +17,11 @@
 #define ENDPOINT_BEAT_MS_MAX 10000
 
 struct endpoint;
+struct snapshot_serve;
 
-/* Listens on "host:port" and serves. */
-enum err_code endpoint_start(const char *listen, struct endpoint **ret_endpoint,
-                             struct err *reterr) MUSTCHECK;
+/* Listens on "host:port" and serves. `snapshots` is borrowed for its life; NULL: it has none. */
+enum err_code endpoint_start(const char *listen, struct snapshot_serve *snapshots,
+                             struct endpoint **ret_endpoint, struct err *reterr) MUSTCHECK;
 const char *endpoint_address(const struct endpoint *endpoint); /* "127.0.0.1:7421" as bound */
 
 /* Control thread. Takes the view. */

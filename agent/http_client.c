@@ -16,6 +16,7 @@ struct http_client {
     CURL *easy;
     CURLM *multi; /* only because curl_multi_poll can be woken by another thread */
     struct curl_slist *headers;
+    struct curl_slist *bearer; /* of the request under way; NULL: none */
     char detail[CURL_ERROR_SIZE];
     atomic_bool interrupted;
 
@@ -126,6 +127,7 @@ void http_client_destroy(struct http_client *client)
     curl_easy_cleanup(client->easy);
     check_multi(curl_multi_cleanup(client->multi));
     curl_slist_free_all(client->headers);
+    curl_slist_free_all(client->bearer);
     strbuf_finish(&client->body);
     free(client);
 }
@@ -141,9 +143,25 @@ void http_client_resume(struct http_client *client)
     atomic_store(&client->interrupted, false);
 }
 
+static void set_bearer(struct http_client *client, const char *token)
+{
+    char *header;
+
+    curl_slist_free_all(client->bearer);
+    client->bearer = NULL;
+    if (token == NULL)
+        return;
+    header = mem_printf("Authorization: Bearer %s", token);
+    client->bearer = curl_slist_append(NULL, header);
+    assert(client->bearer != NULL);
+    free(header);
+}
+
 static void prepare(struct http_client *client, const struct http_request *request)
 {
     CURL *easy = client->easy;
+    assert(request->bearer == NULL || request->body == NULL);
+    set_bearer(client, request->bearer);
     strbuf_clear(&client->body);
     client->body_bytes_max = request->answer_bytes_max;
     client->too_large = false;
@@ -159,7 +177,7 @@ static void prepare(struct http_client *client, const struct http_request *reque
         check_easy(curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->headers));
     } else {
         check_easy(curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L));
-        check_easy(curl_easy_setopt(easy, CURLOPT_HTTPHEADER, NULL));
+        check_easy(curl_easy_setopt(easy, CURLOPT_HTTPHEADER, client->bearer));
     }
     check_easy(curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method));
     check_easy(curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)request->connect_ms));

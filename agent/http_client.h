@@ -24,6 +24,7 @@ struct http_request {
     const char *url;
     const char *body; /* JSON; NULL: none */
     size_t body_bytes;
+    const char *bearer; /* token of an Authorization header; NULL: none. Not with a body. */
     int64_t connect_ms; /* name, connection and TLS; 1..total_ms */
     int64_t total_ms;
     size_t answer_bytes_max; /* of the body; more is ERR_LIMIT */

@@ -22,10 +22,12 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/crash.h"
 #include "agent/endpoint.h"
 #include "agent/http_client.h"
 #include "agent/observer.h"
 #include "agent/options.h"
+#include "agent/snapshot_serve.h"
 #include "agent/store.h"
 #include "agent/task_thread.h"
 #include "common/clock.h"
@@ -41,6 +43,7 @@ struct daemon {
     struct opts_kafka kafka;
     int lock_fd; /* of the state directory; -1: not locked */
     char boot_id[64];
+    struct snapshot_serve *snapshots;
     struct endpoint *endpoint;
     char *address;
     struct observer *observer;
@@ -64,13 +67,21 @@ static const struct task_ops task_ops_threads = {
 
 /* ---- signals */
 
-/* A second signal is a person who does not want to wait: Kafka and the state are safe at any moment
+/* The last signal that is taken in order: with on_term=drain there are two, to drain and to stop.
+ */
+static int orderly_signals(const struct daemon *daemon)
+{
+    return daemon->options.on_term == AGENT_ON_TERM_DRAIN ? 2 : 1;
+}
+
+/* One more signal is a person who does not want to wait: Kafka and the state are safe at any moment
  * (common/mem.h), so it is granted at once. One that comes with the first is its echo: timeout(1)
  * and wrappers that forward what their process group gets as well send two. */
 static void *signal_main(void *arg)
 {
     struct daemon *daemon = arg;
-    int64_t first_ms = 0;
+    int64_t last_ms = 0;
+    int taken = 0;
     for (;;) {
         int number;
         int rc = sigwait(&daemon->signals, &number);
@@ -78,14 +89,15 @@ static void *signal_main(void *arg)
         if (atomic_load(&daemon->through))
             return NULL;
         int64_t now_ms = clock_mono_ms();
-        bool is_first = first_ms == 0;
-        if (!is_first && now_ms - first_ms < SIGNAL_ECHO_MS)
+        if (taken > 0 && now_ms - last_ms < SIGNAL_ECHO_MS)
             continue;
+        bool in_order = taken < orderly_signals(daemon);
         log_info("signal", LOG_STR("signal", number == SIGTERM ? "SIGTERM" : "SIGINT"),
-                 LOG_STR("effect", is_first ? "stopping in order" : "ending at once"), LOG_END);
-        if (!is_first)
+                 LOG_STR("effect", in_order ? "stopping in order" : "ending at once"), LOG_END);
+        if (!in_order)
             _exit(1);
-        first_ms = now_ms;
+        last_ms = now_ms;
+        taken++;
         agent_stop(daemon->agent);
     }
 }
@@ -152,9 +164,13 @@ static enum err_code start(struct daemon *daemon, struct err *reterr)
         store_lock_directory(options->state_dir, options->agent_id, &daemon->lock_fd, reterr);
     if (code != ERR_NONE) /* the option is named once */
         return strncmp(reterr->text, "state_dir", 9) == 0 ? code : err_prefix(reterr, "state_dir");
-    if (endpoint_start(options->listen, &daemon->endpoint, reterr) != ERR_NONE)
+    daemon->snapshots = snapshot_serve_create(
+        &(struct snapshot_limits){.transfers_max = (unsigned)options->snapshots_max,
+                                  .bytes_per_s_max = options->snapshot_rate});
+    if (endpoint_start(options->listen, daemon->snapshots, &daemon->endpoint, reterr) != ERR_NONE)
         return err_prefix(reterr, "listen");
-    daemon->address = url_of(endpoint_address(daemon->endpoint));
+    daemon->address = options->advertise[0] != '\0' ? mem_printf("http://%s", options->advertise)
+                                                    : url_of(endpoint_address(daemon->endpoint));
     log_info("listening", LOG_STR("address", endpoint_address(daemon->endpoint)), LOG_END);
 
     code = observer_create(&daemon->kafka, options->agent_id, &daemon->observer, reterr);
@@ -168,6 +184,7 @@ static enum err_code start(struct daemon *daemon, struct err *reterr)
                                   .address = daemon->address,
                                   .boot_id = daemon->boot_id,
                                   .observer = daemon->observer,
+                                  .snapshots = daemon->snapshots,
                                   .link = agent_link_defaults()};
     daemon->agent = agent_create(&config);
     return start_signal_thread(daemon, reterr);
@@ -179,6 +196,7 @@ static void finish(struct daemon *daemon)
     agent_destroy(daemon->agent);
     observer_destroy(daemon->observer);
     endpoint_destroy(daemon->endpoint);
+    snapshot_serve_destroy(daemon->snapshots);
     free(daemon->address);
     if (daemon->lock_fd >= 0)
         (void)close(daemon->lock_fd); /* a lock has nothing to write back */
@@ -231,6 +249,7 @@ int main(int argc, char **argv)
     struct err err;
 
     block_signals(&daemon);
+    crash_install();
     if (http_client_global_init(&err) != ERR_NONE) {
         log_error("not_started", LOG_STR("detail", err.text), LOG_END);
         return 1;

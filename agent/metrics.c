@@ -215,7 +215,7 @@ static void print_family(const struct metrics_view *view, const struct task_fami
 static void print_skipped(const struct metrics_view *view, struct strbuf *buf)
 {
     prom_family(buf, "baton_task_skipped_total", PROM_TYPE_COUNTER,
-                "Records passed over: without a key, or because the logic refused them.");
+                "Records passed over: without a key, refused by the logic, or by request.");
     for (size_t i = 0; i < present(view); i++) {
         const struct task_report *task = &view->report.tasks.items[i];
         struct task_labels labels = labels_of(task);
@@ -224,6 +224,8 @@ static void print_skipped(const struct metrics_view *view, struct strbuf *buf)
                         (int64_t)task->skipped_null_key);
         prom_sample_int(buf, "baton_task_skipped_total", TASK_LABELS(labels, {"reason", "error"}),
                         (int64_t)task->skipped_error);
+        prom_sample_int(buf, "baton_task_skipped_total", TASK_LABELS(labels, {"reason", "asked"}),
+                        (int64_t)task->skipped_asked);
     }
 }
 

@@ -3,19 +3,27 @@
 #include <assert.h>
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/kafka_conf.h"
+#include "agent/offsets_retention.h"
 #include "common/clock.h"
+#include "common/logger.h"
 #include "common/mem.h"
 
-/* Of one request. A question takes three, and one more for each topic when one fails. */
+/* Of one request. A question takes three, one more for each topic when one fails, and two for the
+ * policies. */
 #define REQUEST_TIMEOUT_MS 1000
+#define POLICY_TIMEOUT_MS  5000
+/* Brokers are started anew to change it. */
+#define RETENTION_INTERVAL_MS INT64_C(3600000)
+#define RETENTION_RETRY_MS    60000
 
 /* ListOffsets' names for them. */
-#define LOG_START INT64_C(-2)
-#define LOG_END   INT64_C(-1)
+#define EDGE_START INT64_C(-2)
+#define EDGE_END   INT64_C(-1)
 
 enum watch_state { WATCH_IDLE, WATCH_QUEUED, WATCH_BUSY };
 
@@ -24,12 +32,15 @@ struct observer_watch {
     rd_kafka_topic_partition_list_t *list; /* fixed: topics and partitions */
     void (*wake)(void *arg);
     void *wake_arg;
-    struct task_range *ranges; /* of the observer's thread while BUSY, else under the lock */
-    struct err err;            /* likewise */
-    enum err_code code;        /* likewise */
+    struct task_range *ranges;    /* of the observer's thread while BUSY, else under the lock */
+    struct task_policy *policies; /* likewise */
+    struct err err;               /* likewise */
+    enum err_code code;           /* likewise */
+    bool asking_policy;           /* likewise: what the question under way is */
 
     /* under the observer's lock */
     enum watch_state state;
+    bool policy;                 /* whoever asked wants it answered, too */
     bool again;                  /* asked while BUSY: the answer under way is too old */
     bool answered;               /* and not taken */
     bool gone;                   /* nobody wants the answer: to be freed */
@@ -44,6 +55,9 @@ struct observer {
     pthread_cond_t changed;
     bool stopping;
     struct observer_watch *first, *last;
+    atomic_int_least64_t retention_ms; /* of committed offsets; API_UNKNOWN */
+    int64_t retention_due_ms;          /* the observer's thread's own, as is the next */
+    bool retention_refused;            /* and logged */
 };
 
 /* ---- questions */
@@ -134,12 +148,12 @@ static enum err_code ask_brokers(struct observer_watch *watch, struct err *reter
 {
     struct observer *observer = watch->observer;
     rd_kafka_topic_partition_list_t *starts = NULL, *stable = NULL, *ends = NULL;
-    enum err_code code = list_offsets(watch, observer->committed, LOG_START, &starts, reterr);
+    enum err_code code = list_offsets(watch, observer->committed, EDGE_START, &starts, reterr);
 
     if (code == ERR_NONE)
-        code = list_offsets(watch, observer->committed, LOG_END, &stable, reterr);
+        code = list_offsets(watch, observer->committed, EDGE_END, &stable, reterr);
     if (code == ERR_NONE)
-        code = list_offsets(watch, observer->uncommitted, LOG_END, &ends, reterr);
+        code = list_offsets(watch, observer->uncommitted, EDGE_END, &ends, reterr);
     for (int i = 0; i < watch->list->cnt && code == ERR_NONE; i++)
         watch->ranges[i] = (struct task_range){.log_start = starts->elems[i].offset,
                                                .stable_end = stable->elems[i].offset,
@@ -150,6 +164,101 @@ static enum err_code ask_brokers(struct observer_watch *watch, struct err *reter
         rd_kafka_topic_partition_list_destroy(stable);
     if (ends != NULL)
         rd_kafka_topic_partition_list_destroy(ends);
+    return code;
+}
+
+/* ---- policies */
+
+/* Who does not say how it cleans may do anything. */
+static const struct task_policy worst_policy = {.compacted = true, .delete_retention_ms = 0};
+
+static struct task_policy read_policy(const rd_kafka_ConfigResource_t *resource)
+{
+    size_t count = 0;
+    const rd_kafka_ConfigEntry_t **entries = rd_kafka_ConfigResource_configs(resource, &count);
+    struct task_policy policy = worst_policy;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *name = rd_kafka_ConfigEntry_name(entries[i]);
+        const char *value = rd_kafka_ConfigEntry_value(entries[i]);
+
+        if (value == NULL)
+            continue;
+        if (strcmp(name, "cleanup.policy") == 0)
+            policy.compacted = strstr(value, "compact") != NULL;
+        else if (strcmp(name, "delete.retention.ms") == 0)
+            policy.delete_retention_ms = strtoll(value, NULL, 10); /* Kafka's own number, >= 0 */
+    }
+    return policy;
+}
+
+/* Takes what is said of one topic. */
+static enum err_code take_policy(struct observer_watch *watch,
+                                 const rd_kafka_ConfigResource_t *resource, struct err *reterr)
+{
+    const char *name = rd_kafka_ConfigResource_name(resource);
+    rd_kafka_resp_err_t error = rd_kafka_ConfigResource_error(resource);
+
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_set(reterr, is_missing(error) ? ERR_NOT_FOUND : ERR_UNAVAILABLE,
+                       "configuration of topic %s: %s", name, rd_kafka_err2str(error));
+    for (int i = 0; i < watch->list->cnt; i++) {
+        if (strcmp(watch->list->elems[i].topic, name) == 0)
+            watch->policies[i] = read_policy(resource);
+    }
+    return ERR_NONE;
+}
+
+static enum err_code take_policies(struct observer_watch *watch, rd_kafka_event_t *event,
+                                   struct err *reterr)
+{
+    enum err_code code = ERR_NONE;
+    size_t count = 0;
+    const rd_kafka_ConfigResource_t **resources;
+
+    if (event == NULL || rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_set(reterr, ERR_UNAVAILABLE, "asking for the configuration of topics: %s",
+                       rd_kafka_err2str(event == NULL ? RD_KAFKA_RESP_ERR__TIMED_OUT
+                                                      : rd_kafka_event_error(event)));
+    resources = rd_kafka_DescribeConfigs_result_resources(
+        rd_kafka_event_DescribeConfigs_result(event), &count);
+    for (size_t i = 0; i < count && code == ERR_NONE; i++)
+        code = take_policy(watch, resources[i], reterr);
+    return code;
+}
+
+/* Fills in watch->policies where there is an answer. */
+static enum err_code ask_policies(struct observer_watch *watch, struct err *reterr)
+{
+    rd_kafka_t *client = watch->observer->committed;
+    rd_kafka_ConfigResource_t **topics = mem_calloc((size_t)watch->list->cnt, sizeof(*topics));
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(client);
+    rd_kafka_event_t *event;
+    enum err_code code;
+    char text[128];
+    size_t count = 0;
+    /* Never fails for this kind of request. */
+    rd_kafka_resp_err_t error =
+        rd_kafka_AdminOptions_set_request_timeout(options, POLICY_TIMEOUT_MS, text, sizeof(text));
+
+    assert(error == RD_KAFKA_RESP_ERR_NO_ERROR);
+    for (int i = 0; i < watch->list->cnt; i++) {
+        const char *name = watch->list->elems[i].topic;
+
+        if (i == 0 || strcmp(name, watch->list->elems[i - 1].topic) != 0)
+            topics[count++] = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name);
+    }
+    rd_kafka_DescribeConfigs(client, topics, count, options, answers);
+    event = rd_kafka_queue_poll(answers, POLICY_TIMEOUT_MS + REQUEST_TIMEOUT_MS);
+    code = take_policies(watch, event, reterr);
+    if (event != NULL)
+        rd_kafka_event_destroy(event);
+    rd_kafka_ConfigResource_destroy_array(topics, count);
+    rd_kafka_queue_destroy(answers); /* an answer that comes later is dropped */
+    rd_kafka_AdminOptions_destroy(options);
+    free(topics);
     return code;
 }
 
@@ -186,6 +295,7 @@ static void free_watch(struct observer_watch *watch)
 {
     rd_kafka_topic_partition_list_destroy(watch->list);
     free(watch->ranges);
+    free(watch->policies);
     free(watch);
 }
 
@@ -203,6 +313,45 @@ static void give_answer(struct observer *observer, struct observer_watch *watch)
     }
 }
 
+/* ---- retention of committed offsets */
+
+/* What was known before is kept when there is no answer: the hourly renewal, or a shorter one. */
+static void ask_retention(struct observer *observer)
+{
+    struct err err;
+    int64_t retention_ms;
+
+    if (offsets_retention_ask(observer->committed, REQUEST_TIMEOUT_MS, &retention_ms, &err) ==
+        ERR_NONE) {
+        atomic_store(&observer->retention_ms, retention_ms);
+        observer->retention_refused = false;
+        observer->retention_due_ms = clock_mono_ms() + RETENTION_INTERVAL_MS;
+        return;
+    }
+    if (!observer->retention_refused)
+        log_warn("offsets_retention_unknown", LOG_STR("detail", err.text),
+                 LOG_STR("consequence", "unmoved offsets are committed again every hour"), LOG_END);
+    observer->retention_refused = true;
+    observer->retention_due_ms = clock_mono_ms() + RETENTION_RETRY_MS;
+}
+
+/* With the lock held, and nobody in the queue: questions of tasks go first. */
+static void rest(struct observer *observer)
+{
+    struct timespec until;
+
+    if (clock_mono_ms() >= observer->retention_due_ms) {
+        pthread_mutex_unlock(&observer->lock);
+        ask_retention(observer);
+        pthread_mutex_lock(&observer->lock);
+        return;
+    }
+    until.tv_sec = observer->retention_due_ms / 1000;
+    until.tv_nsec = observer->retention_due_ms % 1000 * 1000000;
+    /* Whether woken or late, the loop looks again. */
+    (void)pthread_cond_timedwait(&observer->changed, &observer->lock, &until);
+}
+
 static void *run(void *arg)
 {
     struct observer *observer = arg;
@@ -212,13 +361,19 @@ static void *run(void *arg)
         struct observer_watch *watch = observer->first;
 
         if (watch == NULL) {
-            (void)pthread_cond_wait(&observer->changed, &observer->lock); /* the loop looks again */
+            rest(observer);
             continue;
         }
         take_from_queue(observer, watch);
         watch->state = WATCH_BUSY;
+        watch->asking_policy = watch->policy;
+        watch->policy = false;
         pthread_mutex_unlock(&observer->lock);
         watch->code = ask_brokers(watch, &watch->err);
+        for (int i = 0; i < watch->list->cnt; i++)
+            watch->policies[i] = worst_policy;
+        if (watch->code == ERR_NONE && watch->asking_policy)
+            watch->code = ask_policies(watch, &watch->err);
         pthread_mutex_lock(&observer->lock);
         give_answer(observer, watch);
     }
@@ -237,6 +392,7 @@ struct observer_watch *observer_watch(struct observer *observer,
     watch->wake = config->wake;
     watch->wake_arg = config->wake_arg;
     watch->ranges = mem_calloc(config->partition_count, sizeof(*watch->ranges));
+    watch->policies = mem_calloc(config->partition_count, sizeof(*watch->policies));
     watch->list = rd_kafka_topic_partition_list_new((int)config->partition_count);
     for (size_t i = 0; i < config->partition_count; i++)
         (void)rd_kafka_topic_partition_list_add(watch->list,
@@ -261,12 +417,13 @@ void observer_unwatch(struct observer_watch *watch)
     pthread_mutex_unlock(&observer->lock);
 }
 
-void observer_ask(struct observer_watch *watch)
+void observer_ask(struct observer_watch *watch, bool policy)
 {
     struct observer *observer = watch->observer;
 
     pthread_mutex_lock(&observer->lock);
     watch->answered = false;
+    watch->policy = watch->policy || policy;
     if (watch->state == WATCH_IDLE)
         put_in_queue(observer, watch);
     else if (watch->state == WATCH_BUSY)
@@ -275,7 +432,8 @@ void observer_ask(struct observer_watch *watch)
 }
 
 bool observer_take(struct observer_watch *watch, enum err_code *ret_code,
-                   struct task_range *ret_ranges, struct err *reterr)
+                   struct task_range *ret_ranges, struct task_policy *ret_policies,
+                   struct err *reterr)
 {
     bool answered;
 
@@ -287,11 +445,18 @@ bool observer_take(struct observer_watch *watch, enum err_code *ret_code,
         return false;
     /* Nobody else touches the answer until it is asked again, which only the caller does. */
     *ret_code = watch->code;
-    if (watch->code == ERR_NONE)
+    if (watch->code == ERR_NONE) {
         memcpy(ret_ranges, watch->ranges, (size_t)watch->list->cnt * sizeof(*ret_ranges));
-    else if (reterr != NULL)
+        memcpy(ret_policies, watch->policies, (size_t)watch->list->cnt * sizeof(*ret_policies));
+    } else if (reterr != NULL) {
         *reterr = watch->err;
+    }
     return true;
+}
+
+int64_t observer_offsets_retention_ms(const struct observer *observer)
+{
+    return atomic_load(&observer->retention_ms);
 }
 
 /* ---- life */
@@ -337,11 +502,16 @@ enum err_code observer_create(const struct opts_kafka *kafka, const char *client
                               struct observer **ret_observer, struct err *reterr)
 {
     struct observer *observer = mem_calloc(1, sizeof(*observer));
+    pthread_condattr_t monotonic;
     enum err_code code;
 
-    /* Neither fails with default attributes on Linux. */
+    /* None of them fails on Linux. */
     (void)pthread_mutex_init(&observer->lock, NULL);
-    (void)pthread_cond_init(&observer->changed, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&observer->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
+    atomic_init(&observer->retention_ms, API_UNKNOWN);
     code = create_client(kafka, client_id, "read_committed", &observer->committed, reterr);
     if (code == ERR_NONE)
         code = create_client(kafka, client_id, "read_uncommitted", &observer->uncommitted, reterr);

@@ -18,8 +18,7 @@
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/* Later versions will know more. */
-const char *const agent_on_term_names[] = {"leave", NULL};
+const char *const agent_on_term_names[] = {"leave", "drain", "release", NULL};
 static const char *const log_level_names[] = {"debug", "info", "warn", "error", NULL};
 
 #define FIELD(member)            .name = #member, .offset = offsetof(struct agent_options, member)
@@ -38,12 +37,20 @@ const struct opts_entry agent_options_table[] = {
     {FIELD(plugin_dir), .type = OPTS_STRING, .fallback = "", .min = 0, .max = 1024,
      .help = "Directory of logic plugins, <name>-<version>.so. Empty: no plugins are loaded."},
     {FIELD(listen), .type = OPTS_STRING, .fallback = "127.0.0.1:7421", .min = 1, .max = 255,
-     .help = "host:port for /healthz, /readyz, /metrics and /version. Port 0 takes a free one."},
+     .help =
+         "host:port for /healthz, /readyz, /metrics, /version and snapshots. Port 0 takes a free "
+         "one. Other agents must reach it to learn from snapshots."},
+    {FIELD(advertise), .type = OPTS_STRING, .fallback = "", .min = 0, .max = 240,
+     .help = "host:port at which other agents and people reach it, when that is not where it "
+             "listens. Empty: as it listens; the host's name when that is all addresses."},
     {FIELD(tags), .type = OPTS_STRING, .fallback = "", .min = 0, .max = 8192,
      .help = "Properties of the host for placement, as name=value with commas between them, like "
              "zone=a,rack=7."},
     {FIELD(capacity), .type = OPTS_INT, .fallback = "64", .min = 1, .max = API_TASKS_MAX,
      .help = "Most tasks that the agent takes."},
+    {FIELD(max_learners), .type = OPTS_INT, .fallback = "4", .min = 0, .max = API_TASKS_MAX,
+     .help = "Most tasks that learn on the agent at a time; what it is to get beyond that waits. "
+             "Learners read as fast as they can, which the tasks beside them feel. 0: no limit."},
     {FIELD(cache_bytes), .type = OPTS_BYTES, .fallback = "64MiB", .min = 64 * KIB, .max = 64 * GIB,
      .help = "Changes of one task's state that are held in memory before a checkpoint is made "
              "early. A task can take twice this while a checkpoint is written."},
@@ -57,13 +64,30 @@ const struct opts_entry agent_options_table[] = {
      .fallback = "1s", .min = 100, .max = 600000,
      .help = "Time between two checkpoints of the state. After a crash what came since the last "
              "one is replayed."},
+    {FIELD_OF("state_retention", state_retention_ms), .type = OPTS_DURATION, .fallback = "1d",
+     .min = 0, .max = INT64_C(365) * 86400000,
+     .help = "States of jobs and processors that this agent does not have any more, and those that "
+             "were set aside, are removed when they have not been used for so long. 0: never."},
+    {FIELD(snapshots_max), .type = OPTS_INT, .fallback = "2", .min = 1, .max = 64,
+     .help =
+         "Snapshots of states that the agent sends to others at a time; more wait. Others learn "
+         "from them what the topics no longer hold."},
+    {FIELD(snapshot_rate), .type = OPTS_BYTES, .fallback = "0", .min = 0, .max = 1024 * GIB,
+     .help = "Most bytes a second that they are sent with, all together, to leave disk, processor "
+             "and network to the tasks. 0: no limit."},
     {FIELD_OF("stop_timeout", stop_timeout_ms), .type = OPTS_DURATION, .fallback = "30s", .min = 0,
      .max = 3600000,
      .help = "How long a stop (SIGTERM) may wait for tasks to commit and to write their state."},
     {FIELD(on_term), .type = OPTS_CHOICE, .fallback = "leave", .choices = agent_on_term_names,
      .help =
          "What SIGTERM does. leave: commit, write the state, end; the tasks wait for this agent "
-         "to come back for the job's rejoin_grace."},
+         "to come back for the job's rejoin_grace. drain: work on until other agents have learned "
+         "and taken over what it has, then end; a second SIGTERM ends it at once like release. "
+         "release: like leave, but others take over without waiting."},
+    {FIELD_OF("drain_timeout", drain_timeout_ms), .type = OPTS_DURATION, .fallback = "10m",
+     .min = 0, .max = 86400000,
+     .help = "With on_term=drain: how long that may take; what is left then is released. Raise the "
+             "supervisor's own limit (TimeoutStopSec, terminationGracePeriodSeconds) above it."},
     {FIELD(log_level), .type = OPTS_CHOICE, .fallback = "info", .choices = log_level_names,
      .help = "Least important events that are logged."},
 };
@@ -193,6 +217,20 @@ static enum err_code check_coordinator(struct agent_options *options, struct err
     return ERR_NONE;
 }
 
+static enum err_code check_advertise(const struct agent_options *options, struct err *reterr)
+{
+    char *url = mem_printf("http://%s", options->advertise), *base = NULL;
+    enum err_code code = ERR_NONE;
+
+    if (options->advertise[0] != '\0')
+        code = http_client_check_url(url, &base, reterr);
+    if (code != ERR_NONE)
+        (void)err_prefix(reterr, "advertise: %.200s", options->advertise); /* the code stays */
+    free(base);
+    free(url);
+    return code;
+}
+
 static enum err_code check_plugin_dir(const struct agent_options *options, struct err *reterr)
 {
     struct stat status;
@@ -270,6 +308,8 @@ enum err_code agent_options_check(struct agent_options *options, const struct op
         else
             (void)err_prefix(reterr, "tags"); /* the code stays */
     }
+    if (code == ERR_NONE)
+        code = check_advertise(options, reterr);
     if (code == ERR_NONE)
         code = check_plugin_dir(options, reterr);
     if (code == ERR_NONE)

@@ -13,21 +13,29 @@
 #include "common/err.h"
 #include "common/opts.h"
 
+enum agent_on_term { AGENT_ON_TERM_LEAVE, AGENT_ON_TERM_DRAIN, AGENT_ON_TERM_RELEASE };
+
 struct agent_options {
     char *agent_id;    /* "" in the table: the host's name, see agent_options_check */
     char *coordinator; /* http://host:port */
     char *state_dir;
-    char *plugin_dir;    /* "" : no plugins */
-    char *listen;        /* host:port of /healthz, /readyz, /metrics, /version; port 0 picks one */
-    char *tags;          /* "zone=a,rack=7" */
-    int64_t capacity;    /* most tasks */
-    int64_t cache_bytes; /* write-back cache of one task */
-    int64_t state_bytes_max; /* LMDB map limit of one task */
-    bool state_sync;         /* fdatasync at checkpoints */
+    char *plugin_dir;     /* "" : no plugins */
+    char *listen;         /* host:port of /healthz, /readyz, /metrics, /version; port 0 picks one */
+    char *advertise;      /* host:port of it for other agents; "": as it listens */
+    char *tags;           /* "zone=a,rack=7" */
+    int64_t capacity;     /* most tasks */
+    int64_t max_learners; /* at a time; 0: no limit */
+    int64_t cache_bytes;  /* write-back cache of one task */
+    int64_t state_bytes_max;    /* LMDB map limit of one task */
+    bool state_sync;            /* fdatasync at checkpoints */
+    int64_t state_retention_ms; /* unused states are dropped then; 0: never */
     int64_t checkpoint_interval_ms;
-    int64_t stop_timeout_ms; /* how long a stop may wait for tasks to commit and checkpoint */
-    int on_term;             /* index of agent_on_term_names */
-    int log_level;           /* enum log_level */
+    int64_t snapshots_max;    /* that are sent at a time */
+    int64_t snapshot_rate;    /* bytes a second of all that are sent; 0: no limit */
+    int64_t stop_timeout_ms;  /* how long a stop may wait for tasks to commit and checkpoint */
+    int on_term;              /* enum agent_on_term */
+    int64_t drain_timeout_ms; /* with AGENT_ON_TERM_DRAIN */
+    int log_level;            /* enum log_level */
 };
 
 extern const struct opts_entry agent_options_table[];

@@ -7,11 +7,19 @@
 #include <string.h>
 
 #include "agent/kafka_conf.h"
+#include "agent/offsets_call.h"
 #include "common/clock.h"
 #include "common/mem.h"
 
 /* Between two attempts of a call that was refused for the moment. */
 #define REPEAT_MS 20
+
+/* init_transactions is asked again after so long, then after twice as long each time. */
+#define INIT_AGAIN_MS_MIN 10
+#define INIT_AGAIN_MS_MAX 500
+
+/* A producer that is destroyed waits this long for the answers to what it has sent. */
+#define LAST_ANSWERS_MS 500
 
 struct producer {
     rd_kafka_t *client;
@@ -19,6 +27,7 @@ struct producer {
     bool transactional, provenance, initialised;
     bool open;                   /* a transaction is */
     rd_kafka_resp_err_t failure; /* of the first output that was not delivered */
+    struct offsets_call *stuck;  /* a call that has not returned in time; NULL: none */
 };
 
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque)
@@ -39,6 +48,9 @@ static enum err_code create_client(struct producer *producer, const struct produ
         {"linger.ms", "5", false, false},
         /* A request in flight is waited for this long, whatever limit a transactional call has. */
         {"socket.timeout.ms", "10000", false, false},
+        /* The next transaction is refused while the markers of the one before are written, which
+           takes a few milliseconds; librdkafka's 100 ms would be most of a hand-over. */
+        {"retry.backoff.ms", "20", false, false},
         /* A commit follows within the commit interval, so more is waiting only when brokers are
            slow. Larger than the largest output. */
         {"queue.buffering.max.messages", "200000", false, false},
@@ -88,11 +100,20 @@ enum err_code producer_create(const struct producer_config *config, struct produ
     return ERR_NONE;
 }
 
-void producer_destroy(struct producer *producer)
+/*
+ * What is on its way, though it belongs to a transaction that is given up, is waited for, for a
+ * while. librdkafka (2.0 to 2.14 at least) does not survive being destroyed with it: when it comes
+ * to ask for the partition of a new output then, it ends the process at an assertion (`txn_req_cnt
+ * > 0`), and an answer that fences the client makes it free the text of its error twice.
+ */
+static void free_producer(void *arg)
 {
-    if (producer == NULL)
-        return;
-    /* What is in the queues belongs to a transaction that is given up: do not wait for it. */
+    struct producer *producer = arg;
+
+    if (!producer->transactional) /* else they are never seen */
+        (void)rd_kafka_purge(producer->client,
+                             RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_NON_BLOCKING);
+    (void)rd_kafka_flush(producer->client, LAST_ANSWERS_MS);
     (void)rd_kafka_purge(producer->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
                                                RD_KAFKA_PURGE_F_NON_BLOCKING);
     for (size_t i = 0; i < 2; i++) {
@@ -101,6 +122,16 @@ void producer_destroy(struct producer *producer)
     }
     rd_kafka_destroy(producer->client);
     free(producer);
+}
+
+void producer_destroy(struct producer *producer)
+{
+    if (producer == NULL)
+        return;
+    if (producer->stuck != NULL)
+        offsets_call_leave(producer->stuck, free_producer, producer);
+    else
+        free_producer(producer);
 }
 
 static bool is_fencing(rd_kafka_resp_err_t error)
@@ -218,6 +249,30 @@ static enum err_code from_error(struct producer *producer, rd_kafka_error_t *err
     return cause.code;
 }
 
+/*
+ * While the markers of the owner before are written the broker refuses, and librdkafka asks again
+ * only half a second later: most of the pause of a hand-over. The call may be repeated after its
+ * time is up, and then asks at once unless an answer is outstanding.
+ */
+static rd_kafka_error_t *init_transactions(rd_kafka_t *client, int timeout_ms)
+{
+    int64_t deadline_ms = clock_mono_ms() + timeout_ms;
+
+    for (int64_t again_ms = INIT_AGAIN_MS_MIN;; again_ms *= 2) {
+        int64_t left_ms = deadline_ms - clock_mono_ms();
+        rd_kafka_error_t *error;
+
+        if (again_ms > INIT_AGAIN_MS_MAX)
+            again_ms = INIT_AGAIN_MS_MAX;
+        if (left_ms <= again_ms)
+            return rd_kafka_init_transactions(client, left_ms > 0 ? (int)left_ms : 0);
+        error = rd_kafka_init_transactions(client, (int)again_ms);
+        if (error == NULL || !rd_kafka_error_is_retriable(error))
+            return error;
+        rd_kafka_error_destroy(error);
+    }
+}
+
 enum err_code producer_init(struct producer *producer, int timeout_ms, struct err *reterr)
 {
     rd_kafka_error_t *error;
@@ -226,7 +281,7 @@ enum err_code producer_init(struct producer *producer, int timeout_ms, struct er
     producer->initialised = true;
     if (!producer->transactional)
         return ERR_NONE;
-    error = rd_kafka_init_transactions(producer->client, timeout_ms);
+    error = init_transactions(producer->client, timeout_ms);
     return error == NULL ? ERR_NONE : from_error(producer, error, "init_transactions", reterr);
 }
 
@@ -389,21 +444,22 @@ static enum err_code send_offsets(struct producer *producer,
                                   const rd_kafka_topic_partition_list_t *offsets,
                                   const char *group_id, int timeout_ms, struct err *reterr)
 {
-    rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata_new(group_id);
     int64_t deadline_ms = clock_mono_ms() + timeout_ms;
     int64_t left_ms = timeout_ms;
     rd_kafka_error_t *error;
 
     for (;;) {
-        error =
-            rd_kafka_send_offsets_to_transaction(producer->client, offsets, group, (int)left_ms);
+        enum err_code code = offsets_call_run(producer->client, offsets, group_id, (int)left_ms,
+                                              &error, &producer->stuck, reterr);
+
+        if (code != ERR_NONE)
+            return code;
         left_ms = deadline_ms - clock_mono_ms();
         if (error == NULL || !is_worth_repeating(error) || left_ms <= 0)
             break;
         rd_kafka_error_destroy(error);
         (void)rd_kafka_poll(producer->client, REPEAT_MS);
     }
-    rd_kafka_consumer_group_metadata_destroy(group);
     return error == NULL ? ERR_NONE
                          : from_error(producer, error, "send_offsets_to_transaction", reterr);
 }

@@ -37,7 +37,8 @@ struct producer_config { /* borrowed during producer_create */
 enum err_code producer_create(const struct producer_config *config, struct producer **ret_producer,
                               struct err *reterr) MUSTCHECK;
 
-/* Gives up what is not committed. NULL is fine. */
+/* Gives up what is not committed. Blocks up to half a second, while outputs are on their way to a
+   broker that does not answer. NULL is fine. */
 void producer_destroy(struct producer *producer);
 
 /* Once. init_transactions; nothing without transactions. Blocks up to timeout_ms. */

@@ -1,4 +1,5 @@
 #include "agent/store_internal.h"
+#include "agent/store_view.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,10 +43,10 @@ static enum err_code create_fresh(struct store *store, const struct store_identi
     return code == ERR_NONE ? store_env_open(store, reterr) : code;
 }
 
-/* What an assertion of LMDB left behind (store_env.c). */
-static enum err_code judge_suspect(const struct store *store, struct err *reterr)
+/* What an assertion of LMDB left behind. */
+enum err_code store_judge_suspect(const char *directory, struct err *reterr)
 {
-    char *path = store_dir_path(store->directory, STORE_SUSPECT_FILE);
+    char *path = store_dir_path(directory, STORE_SUSPECT_FILE);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     char text[256];
     ssize_t bytes;
@@ -64,10 +65,10 @@ static enum err_code judge_suspect(const struct store *store, struct err *reterr
  * Pages that were not synced may be lost, some and not others, when the machine went down. What was
  * cleanly closed is synced.
  */
-static enum err_code judge_trust(const struct store_meta *meta,
-                                 const struct store_identity *identity, struct err *reterr)
+enum err_code store_judge_trust(const struct store_meta *meta, const char *boot_id,
+                                struct err *reterr)
 {
-    if (meta->synced || strcmp(meta->boot_id, identity->boot_id) == 0)
+    if (meta->synced || strcmp(meta->boot_id, boot_id) == 0)
         return ERR_NONE;
     return err_set(reterr, ERR_CORRUPT,
                    "not closed cleanly before the machine went down, and its last checkpoint was "
@@ -79,7 +80,7 @@ static enum err_code open_kept(struct store *store, const struct store_identity 
                                struct err *reterr)
 {
     char *path = store_dir_path(store->directory, STORE_DATA_FILE);
-    enum err_code code = judge_suspect(store, reterr);
+    enum err_code code = store_judge_suspect(store->directory, reterr);
 
     if (code == ERR_NONE)
         code = store_check_file(path, &store->meta, reterr);
@@ -87,7 +88,7 @@ static enum err_code open_kept(struct store *store, const struct store_identity 
     if (code == ERR_NONE)
         code = store_meta_judge(&store->meta, identity, reterr);
     if (code == ERR_NONE)
-        code = judge_trust(&store->meta, identity, reterr);
+        code = store_judge_trust(&store->meta, identity->boot_id, reterr);
     if (code != ERR_NONE)
         return code;
     free(store->meta.boot_id); /* of the next commit */
@@ -166,6 +167,7 @@ static void free_store(struct store *store)
     free(store->directory);
     if (store->lock_fd >= 0)
         (void)close(store->lock_fd); /* the lock ends with it */
+    store_share_release(store->share);
     free(store);
 }
 
@@ -185,6 +187,7 @@ static struct store *create_store(const struct store_config *config, void (*wake
     store->wake = wake;
     store->wake_arg = wake_arg;
     store->lock_fd = -1;
+    store->share = store_share_create();
     store_map_init(&store->maps[0]);
     store->maps[1] = store->maps[0]; /* empty, with the same seed */
     store->live = &store->maps[0];
@@ -219,6 +222,7 @@ enum err_code store_open(const struct store_config *config, const struct store_i
     }
     adopt_positions(store, store->meta.positions, store->meta.position_count);
     store->rows = store->meta.rows;
+    store->written_ms = store->meta.sequence > 0 ? store->meta.written_ms : -1;
     *ret_condition = condition;
     *ret_store = store;
     return ERR_NONE;
@@ -240,6 +244,7 @@ static void take_success(struct store *store)
     drop_frozen(store);
     adopt_positions(store, store->flusher.job.positions, store->flusher.job.position_count);
     store->rows = store->meta.rows;
+    store->written_ms = store->meta.sequence > 0 ? store->meta.written_ms : -1;
     store->file_bytes = store->flusher.outcome.file_bytes;
 }
 
@@ -452,6 +457,12 @@ const struct store_position *store_positions(struct store *store, size_t *ret_co
     follow_flusher(store);
     *ret_count = store->position_count;
     return store->positions;
+}
+
+int64_t store_written_ms(struct store *store)
+{
+    follow_flusher(store);
+    return store->written_ms;
 }
 
 void store_size(struct store *store, uint64_t *ret_rows, uint64_t *ret_bytes)

@@ -80,6 +80,7 @@ struct store_position {
     int64_t last_offset;       /* of the last record applied; -1 when none */
     uint64_t last_fingerprint; /* XXH3-64 of that record's key, value and timestamp
                                   (store_fingerprint) */
+    int64_t records;           /* applied since the job's origin; -1 when nobody counted */
 };
 
 enum store_condition {
@@ -108,6 +109,10 @@ void store_close(struct store *store);
 /* The positions of the last checkpoint that is on disk (T2 at rest). Valid until the next call.
  * Empty for a fresh store. */
 const struct store_position *store_positions(struct store *store, size_t *ret_count);
+
+/* Wall time of that checkpoint in ms; -1: there is none, or the state is from before that was kept.
+ */
+int64_t store_written_ms(struct store *store);
 
 struct store_row { /* one row of a key; all borrowed */
     uint32_t root;
@@ -185,6 +190,49 @@ void store_size(struct store *store, uint64_t *ret_rows, uint64_t *ret_bytes);
  * empty. */
 uint64_t store_fingerprint(const void *key, size_t key_bytes, const void *value, size_t value_bytes,
                            int64_t timestamp_ms);
+
+struct store_kept { /* a state that no task uses; all borrowed */
+    const char *job, *job_incarnation;
+    uint32_t processor;
+    const struct store_position *positions; /* T2 at rest */
+    size_t position_count;
+};
+
+struct store_kept_visitor {
+    void (*found)(void *arg, const struct store_kept *kept);
+    void (*skipped)(void *arg, const char *directory, const char *reason);
+    void *arg;
+};
+
+/*
+ * What earlier runs left under state_dir, which is locked, while no store in it is open: every
+ * state that store_open could serve, as far as its meta record tells, and why each other one is not
+ * among them. Only reads, and maps nothing, so that no damaged file can end the process; a few
+ * pages of each, so that large states do not hold up the start. What was set aside before is passed
+ * over.
+ */
+void store_list_kept(const char *state_dir, const char *boot_id,
+                     const struct store_kept_visitor *visitor);
+
+/* What is to be dropped; the functions are called while it is. */
+struct store_expire {
+    const char *state_dir;
+    int64_t now_at; /* wall time, which outlives starts as the files' times do */
+    int64_t age_ms; /* above 0: what was used since then stays */
+    /* The agent shall have it: it stays, even when no task has it open at the moment. */
+    bool (*wanted)(void *arg, const char *job, uint32_t processor);
+    void (*dropped)(void *arg, const char *directory, int64_t idle_ms, uint64_t bytes);
+    void (*failed)(void *arg, const char *directory, const char *reason); /* the others go on */
+    void *arg;
+};
+
+/*
+ * Drops each state under state_dir, which is locked, that is neither wanted nor open, and each that
+ * was set aside, when it was used last (written, closed, set aside, copied here) longer than age_ms
+ * ago. What is no state stays. Any thread; a store_open of the same directory at the same time
+ * fails with ERR_LOCKED or ERR_IO, or starts fresh.
+ */
+void store_expire(const struct store_expire *order);
 
 /* Locks a whole state_dir for this agent (flock on state_dir/agent.lock, holding agent id and pid),
  * creating it (0700) when absent; fd or an error that names the holder. ERR_FOREIGN when the

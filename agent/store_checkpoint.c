@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/mem.h"
 
 /* A checkpoint of n rows looks at this many, and n more, for rows past their time to live. */
@@ -310,6 +311,7 @@ static void prepare_meta(struct writing *writing, const struct store_flush_job *
 
     writing->next = *meta;
     writing->next.sequence = meta->sequence + 1;
+    writing->next.written_ms = clock_wall_ms();
     writing->next.clean = false;
     /* The first commit on a file that says "clean" is synced in any case: from the second on, pages
        of the clean state are reused, and a file that still says so after a power cut would lie. */

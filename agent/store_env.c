@@ -11,16 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/store_view.h"
 #include "common/mem.h"
 
 #define NEW_DIRECTORY    "new"
-#define LOCKS_FILE       "lock.mdb"
-#define ROWS_DATABASE    "rows"
-#define META_DATABASE    "meta"
 #define MAP_BYTES_FIRST  (UINT64_C(64) * 1024 * 1024)
 #define MAP_BYTES_ALIGN  (UINT64_C(64) * 1024) /* any page size divides it */
 #define CREATE_MAP_BYTES (UINT64_C(1) * 1024 * 1024)
-#define READERS_MAX      4
+#define READERS_MAX      (2 + STORE_VIEWS_MAX)
 
 /* ---- errors -----------------------------------------------------------------------------------
  */
@@ -98,9 +96,9 @@ static int write_first(MDB_env *env, const struct store_meta *meta)
 
     if (code != 0)
         return code;
-    code = mdb_dbi_open(txn, ROWS_DATABASE, MDB_CREATE, &rows);
+    code = mdb_dbi_open(txn, STORE_ROWS, MDB_CREATE, &rows);
     if (code == 0)
-        code = mdb_dbi_open(txn, META_DATABASE, MDB_CREATE, &metas);
+        code = mdb_dbi_open(txn, STORE_METAS, MDB_CREATE, &metas);
     if (code == 0)
         code = store_env_put_meta(txn, metas, meta);
     if (code != 0) {
@@ -197,9 +195,9 @@ static int open_databases(struct store *store)
 
     if (code != 0)
         return code;
-    code = mdb_dbi_open(txn, ROWS_DATABASE, 0, &store->rows_dbi);
+    code = mdb_dbi_open(txn, STORE_ROWS, 0, &store->rows_dbi);
     if (code == 0)
-        code = mdb_dbi_open(txn, META_DATABASE, 0, &store->meta_dbi);
+        code = mdb_dbi_open(txn, STORE_METAS, 0, &store->meta_dbi);
     if (code != 0) {
         mdb_txn_abort(txn);
         return code;
@@ -241,7 +239,7 @@ enum err_code store_env_open(struct store *store, struct err *reterr)
     int detail;
 
     /* LMDB's table of readers holds nothing worth keeping: we hold the directory's lock. */
-    code = store_dir_remove(store->directory, LOCKS_FILE, reterr);
+    code = store_dir_remove(store->directory, STORE_LOCKS_FILE, reterr);
     if (code != ERR_NONE)
         return code;
     detail = open_env(store);
@@ -255,6 +253,7 @@ enum err_code store_env_open(struct store *store, struct err *reterr)
         return code;
     }
     store->map_bytes = info.me_mapsize;
+    store_share_attach(store);
     return ERR_NONE;
 }
 
@@ -264,6 +263,7 @@ void store_env_close(struct store *store)
         mdb_txn_abort(store->reader);
     store->reader = NULL;
     store->reader_active = false;
+    store_share_detach(store);
     if (store->env != NULL)
         mdb_env_close(store->env);
     store->env = NULL;
@@ -280,10 +280,13 @@ enum err_code store_env_grow(struct store *store, uint64_t bytes, struct err *re
     assert(!store->reader_active);
     if (wanted <= store->map_bytes)
         return ERR_NONE;
+    store_share_revoke(store->share);
     code = mdb_env_set_mapsize(store->env, wanted);
+    store_share_restore(store->share);
     if (code != 0) {
         /* LMDB has unmapped the old map by now. */
         store->broken = true;
+        store_share_detach(store);
         return store_env_error(code, "growing the map", reterr);
     }
     store->map_bytes = wanted;

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/hook.h"
+
 /* ---- the thread -------------------------------------------------------------------------------
  */
 
@@ -18,6 +20,7 @@ static void run_checkpoint(struct store *store)
     struct store_flush_outcome *outcome = &store->flusher.outcome;
     int code;
 
+    HOOK_AT("flush_before", "%s/%u", store->meta.job, store->meta.processor);
     *outcome = (struct store_flush_outcome){0};
     outcome->code = store_checkpoint_write(store, &outcome->error);
     if (outcome->code != ERR_NONE)

@@ -11,6 +11,8 @@
  *   store_meta.c   the meta record: positions, lineage, what the rows add up to
  *   store_check.c  proves a data file sound before LMDB touches it
  *   store_page.c   pages of the data file, for store_check.c
+ *   store_view.c   views of the last checkpoint                                 any thread
+ *   store_seed.c   makes a data file out of such a view's rows                  a thread of its own
  *   store_dir.c    directories, locks, setting aside
  *
  * Who touches what: the owner thread has everything except while a checkpoint runs. From the moment
@@ -162,15 +164,16 @@ uint64_t store_checksum(const void *key, size_t key_bytes, const void *rest, siz
 /* ---- store_meta.c -----------------------------------------------------------------------------
  */
 
-#define STORE_FORMAT   UINT32_C(1)
+#define STORE_FORMAT   UINT32_C(3)
 #define STORE_META_KEY "meta"
 
 struct store_meta { /* the one record of the meta database */
     uint32_t format;
     uint32_t processor;
-    bool clean;        /* written when the store was closed: synced, nothing after it */
-    bool synced;       /* this commit was synced */
-    uint64_t sequence; /* of checkpoints; 0: there was none yet */
+    bool clean;         /* written when the store was closed: synced, nothing after it */
+    bool synced;        /* this commit was synced */
+    uint64_t sequence;  /* of checkpoints; 0: there was none yet */
+    int64_t written_ms; /* wall time of the last one; -1: an older format did not say */
     uint64_t rows;
     uint64_t digest; /* sum of all rows' checksums: the set of rows is what it was at that commit */
     char *cluster, *job, *job_incarnation, *logic, *boot_id;
@@ -201,6 +204,11 @@ enum err_code store_meta_judge(const struct store_meta *meta, const struct store
 enum err_code store_check_file(const char *path, struct store_meta *ret_meta,
                                struct err *reterr) MUSTCHECK;
 
+/* The same for the meta record and the pages that lead to it: a few reads, whatever the size. That
+ * the rows are sound only store_check_file says. */
+enum err_code store_check_meta(const char *path, struct store_meta *ret_meta,
+                               struct err *reterr) MUSTCHECK;
+
 /* ---- store_dir.c ------------------------------------------------------------------------------
  */
 
@@ -209,6 +217,9 @@ enum err_code store_dir_lock(const char *directory, int *ret_fd, struct err *ret
 /* Renames to <directory>.aside-<n>, the first free n >= 1, and leaves the reason in it. */
 enum err_code store_dir_set_aside(const char *directory, const char *reason,
                                   struct err *reterr) MUSTCHECK;
+/* A number as task_thread.c writes it; so "3.aside-1", "03" and "new" are none. */
+bool store_read_processor(const char *name, uint32_t *ret_processor);
+
 char *store_dir_path(const char *directory, const char *name); /* free() */
 /* Removes files; what is not there is fine. */
 enum err_code store_dir_remove(const char *directory, const char *name,
@@ -220,6 +231,9 @@ enum err_code store_dir_sync(const char *directory, struct err *reterr) MUSTCHEC
 
 #define STORE_DATA_FILE    "data.mdb"
 #define STORE_SUSPECT_FILE "suspect"
+#define STORE_LOCKS_FILE   "lock.mdb"
+#define STORE_ROWS         "rows"
+#define STORE_METAS        "meta"
 
 /* An LMDB code as ours; `doing` starts the text. MDB_MAP_FULL is ERR_LIMIT here. */
 enum err_code store_env_error(int code, const char *doing, struct err *reterr);
@@ -238,6 +252,22 @@ int store_env_file_bytes(MDB_env *env, uint64_t *ret_bytes) MUSTCHECK;
 void store_env_rest(struct store *store);
 /* Begins it unless it is there. */
 enum err_code store_env_view(struct store *store, struct err *reterr) MUSTCHECK;
+
+/* ---- store_view.c -----------------------------------------------------------------------------
+ *
+ * The owner's side of a share. Views are ended before the map moves and before the environment is
+ * closed, for LMDB allows neither while a transaction is open in the process.
+ */
+struct store_share;
+
+#define STORE_SEED_ROW_HEAD 6 /* bytes before key and value of a row on its way */
+
+struct store_share *store_share_create(void);
+void store_share_attach(struct store *store); /* the environment was opened */
+void store_share_detach(struct store *store); /* and is about to be closed; ends all views */
+/* Ends all views; none is opened and none reads until _restore. */
+void store_share_revoke(struct store_share *share);
+void store_share_restore(struct store_share *share);
 
 /* ---- store_checkpoint.c -----------------------------------------------------------------------
  */
@@ -302,6 +332,12 @@ void store_test_hold_flush(struct store *store, bool hold);
 /* ---- store.c ----------------------------------------------------------------------------------
  */
 
+/* ERR_CORRUPT when an assertion of LMDB has left its mark (store_env.c). */
+enum err_code store_judge_suspect(const char *directory, struct err *reterr) MUSTCHECK;
+/* ERR_CORRUPT when the machine went down after what was not synced. */
+enum err_code store_judge_trust(const struct store_meta *meta, const char *boot_id,
+                                struct err *reterr) MUSTCHECK;
+
 struct store {
     char *directory;
     int64_t cache_bytes_max;
@@ -326,11 +362,13 @@ struct store {
     struct err flush_error;
 
     struct store_meta meta;    /* what is on disk */
+    int64_t written_ms;        /* likewise */
     uint64_t rows, file_bytes; /* as of the last checkpoint that the owner has seen the end of */
     struct store_position *positions; /* likewise */
     size_t position_count;
 
     struct store_flusher flusher;
+    struct store_share *share;
 };
 
 #endif

@@ -3,10 +3,13 @@
  * written in the same LMDB commit as the rows of a checkpoint.
  *
  *   checksum 8 bytes (as a row's), format 4
- *   processor 4, flags 1, sequence 8, rows 8, digest 8
+ *   processor 4, flags 1, sequence 8, written 8, rows 8, digest 8
  *   cluster, job, job incarnation, logic, boot id: length 4 bytes, text
  *   sweep: length 4 bytes, key
- *   positions: count 4 bytes, 44 bytes each
+ *   positions: count 4 bytes, 52 bytes each
+ *
+ * Formats 1 and 2 are read too. They had no time of writing, and positions of format 1 had 44
+ * bytes, without the number of records.
  */
 #include "agent/store_internal.h"
 
@@ -17,10 +20,12 @@
 
 #include "common/mem.h"
 
-#define CHECKSUM_BYTES ((size_t)8)
-#define POSITION_BYTES ((size_t)44)
-#define FLAG_CLEAN     1u
-#define FLAG_SYNCED    2u
+#define CHECKSUM_BYTES   ((size_t)8)
+#define POSITION_BYTES   ((size_t)44) /* of the shortest */
+#define FORMAT_UNCOUNTED UINT32_C(1)
+#define FORMAT_UNDATED   UINT32_C(2)
+#define FLAG_CLEAN       1u
+#define FLAG_SYNCED      2u
 
 /* ---- writing ----------------------------------------------------------------------------------
  */
@@ -54,6 +59,7 @@ static void add_position(struct strbuf *buf, const struct store_position *positi
     add_number(buf, (uint64_t)position->record_time_ms, 8);
     add_number(buf, (uint64_t)position->last_offset, 8);
     add_number(buf, position->last_fingerprint, 8);
+    add_number(buf, (uint64_t)position->records, 8);
 }
 
 void store_meta_encode(const struct store_meta *meta, struct strbuf *ret_value)
@@ -66,6 +72,7 @@ void store_meta_encode(const struct store_meta *meta, struct strbuf *ret_value)
     add_number(ret_value, meta->processor, 4);
     add_number(ret_value, (meta->clean ? FLAG_CLEAN : 0) | (meta->synced ? FLAG_SYNCED : 0), 1);
     add_number(ret_value, meta->sequence, 8);
+    add_number(ret_value, (uint64_t)meta->written_ms, 8);
     add_number(ret_value, meta->rows, 8);
     add_number(ret_value, meta->digest, 8);
     add_text(ret_value, meta->cluster);
@@ -141,7 +148,8 @@ static void take_sweep(struct reading *reading, struct store_row_key *ret_key)
     ret_key->bytes = bytes;
 }
 
-static void take_position(struct reading *reading, struct store_position *ret_position)
+static void take_position(struct reading *reading, uint32_t format,
+                          struct store_position *ret_position)
 {
     ret_position->topic = (uint32_t)take_number(reading, 4);
     ret_position->partition = (uint32_t)take_number(reading, 4);
@@ -150,6 +158,7 @@ static void take_position(struct reading *reading, struct store_position *ret_po
     ret_position->record_time_ms = (int64_t)take_number(reading, 8);
     ret_position->last_offset = (int64_t)take_number(reading, 8);
     ret_position->last_fingerprint = take_number(reading, 8);
+    ret_position->records = format == FORMAT_UNCOUNTED ? -1 : (int64_t)take_number(reading, 8);
     if (ret_position->next_offset < 0)
         reading->failed = true;
 }
@@ -165,7 +174,7 @@ static void take_positions(struct reading *reading, struct store_meta *meta)
     meta->positions = mem_calloc(count, sizeof(*meta->positions));
     meta->position_count = count;
     for (size_t i = 0; i < count; i++)
-        take_position(reading, &meta->positions[i]);
+        take_position(reading, meta->format, &meta->positions[i]);
 }
 
 static void take_meta(struct reading *reading, struct store_meta *meta)
@@ -177,6 +186,7 @@ static void take_meta(struct reading *reading, struct store_meta *meta)
     meta->clean = (flags & FLAG_CLEAN) != 0;
     meta->synced = (flags & FLAG_SYNCED) != 0;
     meta->sequence = take_number(reading, 8);
+    meta->written_ms = meta->format <= FORMAT_UNDATED ? -1 : (int64_t)take_number(reading, 8);
     meta->rows = take_number(reading, 8);
     meta->digest = take_number(reading, 8);
     meta->cluster = take_text(reading);
@@ -201,7 +211,8 @@ enum err_code store_meta_decode(MDB_val value, struct store_meta *ret_meta, stru
     if (store_checksum(STORE_META_KEY, strlen(STORE_META_KEY), reading.data, reading.bytes) != sum)
         return err_set(reterr, ERR_CORRUPT, "the meta record does not match its checksum");
     meta.format = (uint32_t)take_number(&reading, 4);
-    if (meta.format != STORE_FORMAT)
+    if (meta.format != STORE_FORMAT && meta.format != FORMAT_UNDATED &&
+        meta.format != FORMAT_UNCOUNTED)
         return err_set(reterr, ERR_UNSUPPORTED,
                        "format: the state has %" PRIu32 ", this agent reads %" PRIu32, meta.format,
                        STORE_FORMAT);
@@ -210,6 +221,7 @@ enum err_code store_meta_decode(MDB_val value, struct store_meta *ret_meta, stru
         store_meta_finish(&meta);
         return err_set(reterr, ERR_CORRUPT, "the meta record is not of the known form");
     }
+    meta.format = STORE_FORMAT; /* as it is written from now on */
     *ret_meta = meta;
     return ERR_NONE;
 }

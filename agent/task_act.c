@@ -5,13 +5,13 @@
 
 #include "agent/task_private.h"
 #include "common/clock.h"
-#include "common/hook.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
 #define KAFKA_TIMEOUT_MS   10000
 #define VERIFY_TIMEOUT_MS  10000
 #define FLUSH_RETRY_MS     1000
+#define RANGES_SOON_MS     400
 #define RANGES_INTERVAL_MS 2000 /* log start and ends, for lag and for problems of the topic */
 
 static void log_problem(const struct task_thread *thread, const char *event, const char *text)
@@ -67,6 +67,7 @@ static void close_consumer(struct task_thread *thread)
 static enum err_code open_logic(struct task_thread *thread, struct err *reterr)
 {
     const struct job_spec *spec = &thread->job.spec;
+    enum err_code code;
     const struct logic_spec logic = {
         .kind = spec->logic.kind,
         .name = spec->logic.name,
@@ -76,21 +77,27 @@ static enum err_code open_logic(struct task_thread *thread, struct err *reterr)
         .has_output = spec->output != NULL,
     };
 
-    return thread->logic != NULL ? ERR_NONE : logic_create(&logic, &thread->logic, reterr);
+    if (thread->logic != NULL)
+        return ERR_NONE;
+    code = logic_create(&logic, &thread->logic, reterr);
+    if (code == ERR_NONE)
+        task_crash_open(thread);
+    return code;
 }
 
-static enum err_code open_state(struct task_thread *thread, enum store_condition *ret_condition,
-                                char *ret_reason, struct err *reterr)
+void task_act_describe_store(const struct task_thread *thread, struct store_config *ret_config,
+                             struct store_identity *ret_identity)
 {
     const struct agent_options *options = thread->context->options;
-    const struct store_config config = {
+
+    *ret_config = (struct store_config){
         .directory = thread->directory,
         .cache_bytes_max = options->cache_bytes,
         .map_bytes_max = options->state_bytes_max,
         .sync = options->state_sync,
         .state_ttl_ms = thread->job.spec.state_ttl_ms,
     };
-    const struct store_identity identity = {
+    *ret_identity = (struct store_identity){
         .cluster = thread->context->cluster,
         .job = thread->job.name,
         .job_incarnation = thread->job.incarnation,
@@ -98,7 +105,15 @@ static enum err_code open_state(struct task_thread *thread, enum store_condition
         .logic = thread->logic_id,
         .boot_id = thread->context->boot_id,
     };
+}
 
+enum err_code task_act_open_state(struct task_thread *thread, enum store_condition *ret_condition,
+                                  char *ret_reason, struct err *reterr)
+{
+    struct store_config config;
+    struct store_identity identity;
+
+    task_act_describe_store(thread, &config, &identity);
     return store_open(&config, &identity, task_thread_wake, thread, &thread->store, ret_condition,
                       ret_reason, reterr);
 }
@@ -116,7 +131,7 @@ static void take_positions(struct task_thread *thread)
         struct store_position *lineage = &thread->lineage[i];
 
         thread->offsets[i] = API_UNKNOWN;
-        lineage->record_time_ms = lineage->last_offset = API_UNKNOWN;
+        lineage->record_time_ms = lineage->last_offset = lineage->records = API_UNKNOWN;
         lineage->last_fingerprint = 0;
         for (size_t k = 0; k < count; k++) {
             if (positions[k].topic != partition->topic ||
@@ -125,7 +140,33 @@ static void take_positions(struct task_thread *thread)
             *lineage = positions[k];
             thread->offsets[i] = positions[k].next_offset;
         }
+        thread->records[i] = lineage->records;
     }
+}
+
+/* How long ago the state was written. A clock that was put back says nothing. */
+static int64_t age_of(struct task_thread *thread)
+{
+    int64_t written_ms = thread->store == NULL ? API_UNKNOWN : store_written_ms(thread->store);
+    int64_t now_ms = clock_wall_ms();
+
+    return written_ms == API_UNKNOWN || written_ms > now_ms ? API_UNKNOWN : now_ms - written_ms;
+}
+
+struct task_event *task_act_opened(struct task_thread *thread, enum task_event_kind kind,
+                                   const char *reason)
+{
+    struct task_event *event;
+
+    take_positions(thread);
+    task_seed_offer(thread);
+    event = task_thread_event(thread, kind, NULL, reason);
+    event->offsets = thread->offsets;
+    event->records = thread->records;
+    event->state_age_ms = age_of(thread);
+    event->rebuilds_from_latest =
+        (logic_processor(thread->logic)->flags & BATON_PROCESSOR_REBUILD_FROM_LATEST) != 0;
+    return event;
 }
 
 static void open_store(struct task_thread *thread)
@@ -133,55 +174,41 @@ static void open_store(struct task_thread *thread)
     enum store_condition condition = STORE_FRESH;
     char reason[ERR_TEXT_BYTES] = "";
     struct err err;
-    struct task_event *event;
 
     if (open_logic(thread, &err) != ERR_NONE) {
         task_thread_event(thread, TASK_EVENT_STORE_FAILED, "logic_missing", err.text)->fatal = true;
         return;
     }
+    if (task_crash_stops(thread))
+        return;
     if (open_consumer(thread, &err) != ERR_NONE) {
         task_thread_event(thread, TASK_EVENT_STORE_FAILED, "kafka_unreachable", err.text);
         return;
     }
-    if (thread->job.spec.stateful && open_state(thread, &condition, reason, &err) != ERR_NONE) {
+    if (thread->job.spec.stateful &&
+        task_act_open_state(thread, &condition, reason, &err) != ERR_NONE) {
         (void)task_thread_event(thread, TASK_EVENT_STORE_FAILED, "store_failed", err.text);
         return;
     }
-    take_positions(thread);
     if (condition == STORE_SET_ASIDE)
         log_problem(thread, "state_set_aside", reason);
-    event = task_thread_event(thread, TASK_EVENT_STORE_OPENED, NULL, reason);
-    event->offsets = thread->offsets;
-    event->set_aside = condition == STORE_SET_ASIDE;
-}
-
-/*
- * The stable end is asked for before the end, and records come in between: an open transaction is
- * one that holds the same stable end at two looks in a row while all before it has been read (S7).
- */
-static void find_stuck(struct task_thread *thread)
-{
-    for (size_t i = 0; i < thread->core.partition_count; i++) {
-        const struct task_range *range = &thread->ranges[i];
-        bool behind = range->stable_end < range->end &&
-                      thread->core.partitions[i].position >= range->stable_end;
-
-        thread->stuck[i] = behind && thread->blocked[i] == range->stable_end;
-        thread->blocked[i] = behind ? range->stable_end : API_UNKNOWN;
-    }
+    task_act_opened(thread, TASK_EVENT_STORE_OPENED, reason)->set_aside =
+        condition == STORE_SET_ASIDE;
 }
 
 static void take_ranges(struct task_thread *thread)
 {
+    struct task_event *event;
     enum err_code code;
     struct err err;
 
-    if (!observer_take(thread->watch, &code, thread->ranges, &err))
+    if (!observer_take(thread->watch, &code, thread->ranges, thread->policies, &err))
         return;
     if (code == ERR_NONE) {
         consumer_answered(thread->consumer);
-        find_stuck(thread);
-        task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL)->ranges = thread->ranges;
+        event = task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL);
+        event->ranges = thread->ranges;
+        event->policies = task_wants_policy(&thread->core) ? thread->policies : NULL;
     } else if (code == ERR_NOT_FOUND && thread->core.assigned) {
         /* Also when the topic is there again soon, it is another one: look before reading on. */
         (void)task_thread_event(thread, TASK_EVENT_POSITION_LOST, "topic_missing", err.text);
@@ -197,9 +224,13 @@ void task_act_serve_ranges(struct task_thread *thread, int64_t now_ms)
     if (thread->watch == NULL)
         return;
     take_ranges(thread);
+    if (task_awaits_ranges(&thread->core) && thread->ranges_due_ms > now_ms + RANGES_SOON_MS)
+        thread->ranges_due_ms = now_ms + RANGES_SOON_MS;
     if (thread->core.assigned && now_ms >= thread->ranges_due_ms) {
-        observer_ask(thread->watch);
-        thread->ranges_due_ms = now_ms + RANGES_INTERVAL_MS;
+        task_asks_ranges(&thread->core);
+        observer_ask(thread->watch, false);
+        thread->ranges_due_ms =
+            now_ms + (task_awaits_ranges(&thread->core) ? RANGES_SOON_MS : RANGES_INTERVAL_MS);
     }
 }
 
@@ -310,7 +341,7 @@ static void warm_producer(struct task_thread *thread)
 {
     struct err err;
 
-    HOOK("caught_up");
+    HOOK_HERE(thread, "warm");
     if (make_producer(thread, &err) != ERR_NONE)
         log_problem(thread, "producer_not_warm", err.text);
 }
@@ -338,12 +369,16 @@ static void open_producer(struct task_thread *thread)
 static void fetch_committed(struct task_thread *thread)
 {
     struct err err;
+    enum err_code code =
+        consumer_committed(thread->consumer, KAFKA_TIMEOUT_MS, thread->committed, &err);
 
-    if (consumer_committed(thread->consumer, KAFKA_TIMEOUT_MS, thread->committed, &err) == ERR_NONE)
+    if (code == ERR_NONE)
         task_thread_event(thread, TASK_EVENT_COMMITTED_READ, NULL, NULL)->committed =
             thread->committed;
     else
-        (void)task_thread_event(thread, TASK_EVENT_COMMITTED_FAILED, "kafka_unreachable", err.text);
+        (void)task_thread_event(
+            thread, TASK_EVENT_COMMITTED_FAILED,
+            code == ERR_CONFLICT ? "blocked_by_open_transaction" : "kafka_unreachable", err.text);
 }
 
 static void assign(struct task_thread *thread)
@@ -376,21 +411,19 @@ void task_act_producer_error(struct task_thread *thread, enum task_event_kind ki
 static void commit(struct task_thread *thread)
 {
     const struct stamp stamp = task_stamp(&thread->core);
-    char metadata[STAMP_TEXT_BYTES];
     rd_kafka_topic_partition_list_t *list;
     enum err_code code;
     struct err err;
 
-    stamp_format(&stamp, metadata);
-    HOOK("commit_before");
-    list = consumer_commit_list(thread->consumer, metadata);
+    HOOK_HERE(thread, "commit_before");
+    list = consumer_commit_list(thread->consumer, &stamp);
     code =
         producer_commit(thread->producer, list, thread->job.spec.group_id, KAFKA_TIMEOUT_MS, &err);
     rd_kafka_topic_partition_list_destroy(list);
     if (code == ERR_NONE && thread->job.spec.delivery == DELIVERY_AT_LEAST_ONCE)
-        code = consumer_commit(thread->consumer, metadata, KAFKA_TIMEOUT_MS, &err);
+        code = consumer_commit(thread->consumer, &stamp, KAFKA_TIMEOUT_MS, &err);
     if (code == ERR_NONE) {
-        HOOK("commit_after");
+        HOOK_HERE(thread, "commit_after");
         thread->counters.commits++;
         (void)task_thread_event(thread, TASK_EVENT_COMMIT_DONE, NULL, NULL);
         return;
@@ -404,9 +437,11 @@ static void checkpoint(struct task_thread *thread)
 {
     bool frozen;
 
-    HOOK("checkpoint_before");
-    for (size_t i = 0; i < thread->core.partition_count; i++)
+    HOOK_HERE(thread, "checkpoint_before");
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
         thread->lineage[i].next_offset = thread->core.partitions[i].freezing;
+        thread->lineage[i].records = thread->core.partitions[i].records;
+    }
     frozen = store_freeze(thread->store, thread->lineage, thread->core.partition_count);
     assert(frozen); /* the core asks for one at a time */
     thread->flush_running = true;
@@ -423,7 +458,7 @@ void task_act_serve_store(struct task_thread *thread, int64_t now_ms)
     case STORE_FLUSH_RUNNING:
         return;
     case STORE_FLUSH_IDLE:
-        HOOK("checkpoint_after");
+        HOOK_HERE(thread, "checkpoint_after");
         thread->flush_running = false;
         (void)task_thread_event(thread, TASK_EVENT_CHECKPOINTED, NULL, NULL);
         return;
@@ -447,6 +482,7 @@ void task_act_serve_store(struct task_thread *thread, int64_t now_ms)
 
 static void drop_state(struct task_thread *thread)
 {
+    struct task_event *event;
     struct err err;
 
     thread->flush_running = false;
@@ -455,7 +491,9 @@ static void drop_state(struct task_thread *thread)
         return;
     }
     take_positions(thread);
-    task_thread_event(thread, TASK_EVENT_STATE_DROPPED, NULL, NULL)->offsets = thread->offsets;
+    event = task_thread_event(thread, TASK_EVENT_STATE_DROPPED, NULL, NULL);
+    event->offsets = thread->offsets;
+    event->records = thread->records;
 }
 
 /* ---- closing */
@@ -474,6 +512,7 @@ static void set_aside(struct task_thread *thread)
     if (thread->store == NULL)
         return;
     log_problem(thread, "state_set_aside", thread->core.detail);
+    task_seed_withdraw(thread);
     if (store_set_aside(thread->store, thread->core.detail, &err) != ERR_NONE)
         log_problem(thread, "set_aside_failed", err.text);
     thread->store = NULL;
@@ -483,10 +522,14 @@ static void close_all(struct task_thread *thread)
 {
     close_producer(thread);
     close_consumer(thread);
+    task_seed_close(thread);
+    task_seed_withdraw(thread);
     store_close(thread->store);
     thread->store = NULL;
     thread->flush_running = false;
     logic_destroy(thread->logic);
+    crash_file_destroy(thread->crashes);
+    thread->crashes = NULL;
     thread->logic = NULL;
     (void)task_thread_event(thread, TASK_EVENT_CLOSED, NULL, NULL);
 }
@@ -498,7 +541,14 @@ void task_act(struct task_thread *thread, enum task_action action)
         open_store(thread);
         break;
     case TASK_ACTION_QUERY_RANGES:
-        observer_ask(thread->watch);
+        task_asks_ranges(&thread->core);
+        observer_ask(thread->watch, task_wants_policy(&thread->core));
+        break;
+    case TASK_ACTION_SEED:
+        task_seed_start(thread);
+        break;
+    case TASK_ACTION_CANCEL_SEED:
+        task_seed_cancel(thread);
         break;
     case TASK_ACTION_VERIFY:
         verify(thread);

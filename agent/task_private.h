@@ -1,7 +1,7 @@
 /*
  * One task's insides, shared by task_thread.c (life, inbox), task_act.c (carries actions out),
- * task_read.c (the hot path) and task_report.c. Everything is the task thread's own but what stands
- * under `lock`, and `ended`.
+ * task_read.c (the hot path), task_seed.c (snapshots) and task_report.c. Everything is the task
+ * thread's own but what stands under `lock`, and `ended`.
  */
 #ifndef BATON_AGENT_TASK_PRIVATE_H
 #define BATON_AGENT_TASK_PRIVATE_H
@@ -11,13 +11,22 @@
 
 #include "agent/consumer.h"
 #include "agent/core/task.h"
+#include "agent/crash.h"
 #include "agent/logic.h"
 #include "agent/observer.h"
 #include "agent/producer.h"
+#include "agent/snapshot_fetch.h"
+#include "agent/snapshot_serve.h"
 #include "agent/store.h"
 #include "agent/task_thread.h"
+#include "common/hook.h"
 
 #define TASK_EVENTS_MAX 8
+
+/* A point of this task, for tests: its place is job/processor/phase. */
+#define HOOK_HERE(thread, point)                                                                   \
+    HOOK_AT(point, "%s/%u/%s", (thread)->job.name, (thread)->desired.processor,                    \
+            task_phase_name((enum task_phase)(thread)->core.phase.state))
 
 struct task_event_slot { /* an event with a text of its own, waiting for its turn */
     struct task_event event;
@@ -26,8 +35,8 @@ struct task_event_slot { /* an event with a text of its own, waiting for its tur
 };
 
 struct task_counters {
-    uint64_t records, outputs, replayed, skipped_null_key, skipped_error, dead_lettered, commits,
-        aborts;
+    uint64_t records, outputs, replayed, skipped_null_key, skipped_error, skipped_asked,
+        dead_lettered, commits, aborts;
 };
 
 struct task_rate { /* records a second over the last RATE_WINDOW_MS */
@@ -62,14 +71,17 @@ struct task_thread {
     struct observer_watch *watch; /* with the consumer: log start and ends of its partitions */
     struct producer *producer;
     struct store *store;
+    struct snapshot_fetch *fetch;     /* while the state of another copy is on its way */
+    struct snapshot_progress seeding; /* of the last one; no source: there was none */
     struct logic *logic;
+    struct crash_file *crashes;     /* with the logic */
     struct store_position *lineage; /* per partition: next_offset is filled in at a checkpoint */
-    int64_t *offsets;               /* scratch of events, per partition */
+    int64_t *offsets, *records;     /* scratch of events, per partition */
     int64_t *followed;
+    int64_t *rested;
+    struct task_choice *chosen;
     struct task_range *ranges;
-    int64_t
-        *blocked;   /* per partition: stable end that an open transaction pinned at the last look */
-    bool *stuck;    /* ... and at the one before as well */
+    struct task_policy *policies;
     char **failing; /* per partition: why it can not be read at present; NULL: it can */
     struct task_committed *committed;
     struct task_event_slot events[TASK_EVENTS_MAX];
@@ -102,6 +114,27 @@ struct task_event *task_thread_event(struct task_thread *thread, enum task_event
 void task_thread_wake(void *arg);                                       /* any thread */
 void task_thread_wait(struct task_thread *thread, int64_t deadline_ms); /* until woken or then */
 
+/* ---- task_told.c */
+
+/* The offsets of the task's partitions out of a list; what it does not name is unknown. */
+void task_told_offsets(const struct task_thread *thread, const struct input_offset *items,
+                       size_t count, int64_t *ret_offsets);
+/* T1 at which the processor was paused, per partition; NULL: it was not. Good until the next call.
+ */
+const int64_t *task_told_rested(struct task_thread *thread, const struct document_task *task);
+/* T1 that somebody has chosen, likewise. */
+const struct task_choice *task_told_chosen(struct task_thread *thread,
+                                           const struct document_task *task);
+/* The core's partitions point at the skips of thread->desired, which is new. */
+void task_told_skips(struct task_thread *thread);
+bool task_told_same_skips(const struct document_task *a, const struct document_task *b);
+
+/* ---- task_crash.c */
+
+void task_crash_open(struct task_thread *thread); /* the logic has been opened */
+/* True: an event says at which record the logic has ended the process, again and again. */
+bool task_crash_stops(struct task_thread *thread);
+
 /* ---- task_act.c */
 
 void task_act(struct task_thread *thread, enum task_action action);
@@ -113,6 +146,25 @@ void task_act_producer_error(struct task_thread *thread, enum task_event_kind ki
                              const struct err *err);
 void task_act_serve_store(struct task_thread *thread,
                           int64_t now_ms); /* how is the checkpoint getting on? */
+
+void task_act_describe_store(const struct task_thread *thread, struct store_config *ret_config,
+                             struct store_identity *ret_identity); /* borrowed from the thread */
+enum err_code task_act_open_state(struct task_thread *thread, enum store_condition *ret_condition,
+                                  char *ret_reason, struct err *reterr) MUSTCHECK;
+/* STORE_OPENED or SEEDED, with what the store knows. */
+struct task_event *task_act_opened(struct task_thread *thread, enum task_event_kind kind,
+                                   const char *reason);
+
+/* ---- task_seed.c */
+
+void task_seed_permit(struct task_thread *thread); /* as `desired` says */
+void task_seed_offer(struct task_thread *thread);  /* the store is open */
+void task_seed_withdraw(struct task_thread *thread);
+void task_seed_end(struct task_thread *thread); /* nobody may read anything any more */
+void task_seed_start(struct task_thread *thread);
+void task_seed_cancel(struct task_thread *thread);
+void task_seed_serve(struct task_thread *thread); /* how is it getting on? */
+void task_seed_close(struct task_thread *thread);
 
 /* ---- task_report.c */
 

@@ -144,11 +144,16 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
                                                                          : lineage->record_time_ms,
         .state_ttl_ms = thread->job.spec.state_ttl_ms,
     };
+    enum err_code code;
     struct err err;
 
     if (record->key.data == NULL)
         return pass_keyless(thread, index, record->offset, silent);
-    switch (logic_apply(thread->logic, thread->store, place, record, silent ? NULL : &sink, &err)) {
+    crash_enter(thread->crashes,
+                (struct crash_place){lineage->topic, lineage->partition, record->offset});
+    code = logic_apply(thread->logic, thread->store, place, record, silent ? NULL : &sink, &err);
+    crash_leave();
+    switch (code) {
     case ERR_NONE:
         if (!report_sink(thread))
             return false;
@@ -177,7 +182,9 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
 
     task_progress(&thread->core, index, item->offset, now_ms); /* a gap before it is behind us */
     take_record(thread, index, item->message, &record);
-    if (!apply(thread, index, &record, silent))
+    if (task_is_skipped(&thread->core, index, item->offset))
+        thread->counters.skipped_asked += !silent;
+    else if (!apply(thread, index, &record, silent))
         return false;
     thread->lineage[index].last_offset = item->offset;
     thread->lineage[index].last_fingerprint = task_read_fingerprint(item->message);
@@ -186,6 +193,7 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
     else
         thread->counters.records++;
     task_progress(&thread->core, index, item->offset + 1, now_ms);
+    task_count_record(&thread->core, index);
     return true;
 }
 

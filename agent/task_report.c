@@ -5,6 +5,7 @@
 #include "agent/task_private.h"
 #include "api/schema.h"
 #include "common/clock.h"
+#include "common/logger.h"
 #include "common/mem.h"
 
 #define REPORT_INTERVAL_MS 100
@@ -36,8 +37,10 @@ static void report_stuck(struct task_thread *thread, struct task_report *report)
     char text[128];
 
     for (size_t i = 0; i < thread->core.partition_count && partition == NULL; i++) {
-        if (thread->stuck[i] && thread->core.partitions[i].owned)
-            partition = &thread->core.partitions[i];
+        const struct task_partition *each = &thread->core.partitions[i];
+
+        if (each->pin == TASK_PIN_HELD && each->owned && each->position >= each->range.stable_end)
+            partition = each;
     }
     thread->stuck_since_at = since(partition != NULL, thread->stuck_since_at);
     if (partition == NULL)
@@ -67,20 +70,45 @@ static void report_failing(struct task_thread *thread, struct task_report *repor
     add_problem(report, "kafka_unreachable", text, thread->failing_since_at);
 }
 
+/* Phases are logged as they come; a task may also stay in one because of a problem. */
+static void note_problem(struct task_thread *thread)
+{
+    const char *code = thread->core.code;
+
+    if (strcmp(thread->problem_code, code) == 0)
+        return;
+    log_write(code[0] != '\0' ? LOG_LEVEL_WARN : LOG_LEVEL_INFO,
+              code[0] != '\0' ? "task_problem" : "task_problem_over",
+              LOG_STR("job", thread->job.name), LOG_INT("processor", thread->desired.processor),
+              LOG_INT("epoch", thread->core.epoch_working),
+              LOG_STR("phase", task_phase_name((enum task_phase)thread->core.phase.state)),
+              LOG_STR("problem", code[0] != '\0' ? code : thread->problem_code),
+              LOG_STR("detail", thread->core.detail), LOG_END);
+    (void)snprintf(thread->problem_code, sizeof(thread->problem_code), "%s", code);
+    thread->problem_wall_at = clock_wall_ms();
+}
+
+static void report_brokers_down(const struct task_thread *thread, struct task_report *report)
+{
+    const char *reason = consumer_down_reason(thread->consumer);
+    char text[TASK_DETAIL_BYTES];
+
+    (void)snprintf(text, sizeof(text), "no broker can be reached%s%s",
+                   reason[0] == '\0' ? "" : ": ", reason);
+    add_problem(report, "kafka_unreachable", text, thread->brokers_since_at);
+}
+
 static void report_problems(struct task_thread *thread, struct task_report *report)
 {
-    if (strcmp(thread->problem_code, thread->core.code) != 0) {
-        (void)snprintf(thread->problem_code, sizeof(thread->problem_code), "%s", thread->core.code);
-        thread->problem_wall_at = clock_wall_ms();
-    }
+    note_problem(thread);
     if (thread->core.code[0] != '\0')
         add_problem(report, thread->core.code, thread->core.detail, thread->problem_wall_at);
     report_stuck(thread, report);
     report_failing(thread, report);
     thread->brokers_since_at = since(thread->brokers_down, thread->brokers_since_at);
-    if (thread->brokers_down && thread->core.code[0] == '\0' && thread->failing_since_at == 0)
-        add_problem(report, "kafka_unreachable", "no broker can be reached",
-                    thread->brokers_since_at);
+    if (thread->brokers_down && thread->consumer != NULL && thread->core.code[0] == '\0' &&
+        thread->failing_since_at == 0)
+        report_brokers_down(thread, report);
 }
 
 static void report_progress(const struct task_thread *thread, struct task_report *report)
@@ -108,6 +136,35 @@ static void report_progress(const struct task_thread *thread, struct task_report
                        ? from->position
                        : from->range.end,
         };
+    }
+}
+
+static void report_halted(const struct task_thread *thread, struct task_report *report)
+{
+    size_t index;
+    int64_t offset;
+
+    if (!task_halted(&thread->core, &index, &offset))
+        return;
+    report->halted.items = mem_calloc(1, sizeof(*report->halted.items));
+    report->halted.count = 1;
+    report->halted.items[0] =
+        (struct input_offset){.topic = thread->core.partitions[index].topic,
+                              .partition = thread->core.partitions[index].partition,
+                              .offset = offset};
+}
+
+static void report_found(const struct task_thread *thread, struct task_report *report)
+{
+    if (thread->core.phase.state != TASK_PHASE_FAILED)
+        return;
+    report->found.items = mem_calloc(thread->core.partition_count, sizeof(*report->found.items));
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *from = &thread->core.partitions[i];
+
+        if (from->strange)
+            report->found.items[report->found.count++] = (struct input_offset){
+                .topic = from->topic, .partition = from->partition, .offset = from->found};
     }
 }
 
@@ -162,6 +219,7 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
         .replayed = thread->counters.replayed,
         .skipped_null_key = thread->counters.skipped_null_key,
         .skipped_error = thread->counters.skipped_error,
+        .skipped_asked = thread->counters.skipped_asked,
         .dead_lettered = thread->counters.dead_lettered,
         .commits = thread->counters.commits,
         .aborts = thread->counters.aborts,
@@ -170,7 +228,16 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
     };
     copy_consuming(thread, report);
     report_progress(thread, report);
+    report_halted(thread, report);
+    report_found(thread, report);
     report_problems(thread, report);
+    if (thread->fetch != NULL)
+        (void)snapshot_fetch_state(thread->fetch, &thread->seeding, NULL); /* task_seed.c looks */
+    if (thread->seeding.source[0] != '\0')
+        report->seed_source = mem_strdup(thread->seeding.source);
+    report->seed_rows = thread->seeding.rows;
+    report->seed_rows_total = thread->seeding.rows_total;
+    report->seed_bytes = thread->seeding.bytes;
     if (thread->store != NULL)
         store_size(thread->store, &report->state_rows, &report->state_bytes);
 }
@@ -193,6 +260,7 @@ void task_report_publish(struct task_thread *thread, int64_t now_ms)
     schema_free(&schema_task_report, &old);
     if (tell)
         thread->context->changed(thread->context->arg);
+    HOOK_HERE(thread, "reported");
 }
 
 void task_thread_report(struct task_thread *thread, struct task_report *ret_report)

@@ -331,6 +331,15 @@ struct document_version task_table_version(const struct task_table *table)
     return table->document.version;
 }
 
+void task_table_list(const struct task_table *table,
+                     void (*visit)(void *arg, const char *job, uint32_t processor), void *arg)
+{
+    for (size_t i = 0; i < table->document.tasks.count; i++)
+        visit(arg, table->document.tasks.items[i].job, table->document.tasks.items[i].processor);
+    for (size_t i = 0; i < table->slots.count; i++)
+        visit(arg, table->slots.items[i].job.name, table->slots.items[i].task.processor);
+}
+
 struct task_table_counts task_table_count(const struct task_table *table)
 {
     struct task_table_counts counts = {.wanted = table->stopping ? 0 : table->document.tasks.count};

@@ -13,11 +13,12 @@
 #include "api/schema.h"
 #include "common/clock.h"
 #include "common/hash/linhash.h"
-#include "common/hook.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
-#define WAIT_MS_MAX 100 /* callbacks of the clients are served at least this often */
+/* A replay of that many takes some seconds; the state of a few keys less. */
+#define SEED_RECORDS_MIN 1000000
+#define WAIT_MS_MAX      100 /* callbacks of the clients are served at least this often */
 
 void task_thread_wake(void *arg)
 {
@@ -70,13 +71,15 @@ static void log_phase(struct task_thread *thread)
 
     if (thread->reported_phase == phase)
         return;
+    if (thread->core.trailing && (phase == TASK_PHASE_COMMITTED || phase == TASK_PHASE_REPLAY))
+        return; /* each second it looks at what others commit: it is PAUSED for people, too */
     thread->reported_phase = phase;
     log_write(bad ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "task_phase", LOG_STR("job", thread->job.name),
               LOG_INT("processor", thread->desired.processor),
               LOG_INT("epoch", thread->core.epoch_working),
               LOG_STR("phase", task_phase_name(phase)), LOG_STR("problem", thread->core.code),
               LOG_STR("detail", thread->core.detail), LOG_END);
-    HOOK(task_phase_name(phase));
+    HOOK_HERE(thread, "phase");
 }
 
 /* Gives one event to the core and carries out what it asks for; answers are queued as events. */
@@ -148,14 +151,22 @@ static bool needs_restart(const struct task_thread *thread, const struct documen
             strcmp(now->dead_letter_topic, then->dead_letter_topic) != 0);
 }
 
-static struct task_desired desired_of(const struct document_task *task)
+static struct task_desired desired_of(const struct document_job *job,
+                                      const struct document_task *task)
 {
     bool learner = task->role != TASK_ROLE_ACTIVE;
+    enum task_seed seed = TASK_SEED_NONE;
 
+    if (task->sources.count > 0 && job->spec.seed != SEED_REPLAY)
+        seed = job->spec.seed == SEED_SNAPSHOT ? TASK_SEED_FIRST : TASK_SEED_AUTO;
     return (struct task_desired){.epoch = learner ? 0 : task->epoch,
                                  .handoff = task->handoff,
                                  .learner = learner,
-                                 .release = !learner && task->release};
+                                 .release = !learner && task->release,
+                                 .paused = !learner && job->paused,
+                                 .frozen = !learner && job->frozen,
+                                 .waiting = !learner && job->waiting,
+                                 .seed = seed};
 }
 
 /* Takes job and task. What can not change in a running task closes it, and the control thread
@@ -170,14 +181,18 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
         (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
     } else {
         event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
-        event->desired = desired_of(task);
-        event->restart = respec;
+        event->desired = desired_of(job, task);
+        event->offsets = task_told_rested(thread, task);
+        event->chosen = task_told_chosen(thread, task);
+        event->restart = respec || !task_told_same_skips(task, &thread->desired);
         thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
         thread->core.config.acceptable_lag = job->spec.acceptable_lag;
         schema_free(&schema_document_job, &thread->job);
         schema_free(&schema_document_task, &thread->desired);
         thread->job = *job;
         thread->desired = *task;
+        task_told_skips(thread);
+        task_seed_permit(thread);
         return;
     }
     schema_free(&schema_document_job, job);
@@ -188,21 +203,7 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
 static void take_followed(struct task_thread *thread, const struct input_offset *committed,
                           size_t count)
 {
-    size_t next = 0; /* behind the last one found: they come in the same order */
-
-    for (size_t i = 0; i < thread->core.partition_count; i++) {
-        const struct task_partition *partition = &thread->core.partitions[i];
-
-        thread->followed[i] = API_UNKNOWN;
-        for (size_t k = 0; k < count && thread->followed[i] == API_UNKNOWN; k++) {
-            const struct input_offset *offset = &committed[(next + k) % count];
-
-            if (offset->topic != partition->topic || offset->partition != partition->partition)
-                continue;
-            thread->followed[i] = offset->offset;
-            next = (next + k + 1) % count;
-        }
-    }
+    task_told_offsets(thread, committed, count, thread->followed);
     task_thread_event(thread, TASK_EVENT_FOLLOW, NULL, NULL)->offsets = thread->followed;
 }
 
@@ -318,12 +319,15 @@ static void turn(struct task_thread *thread)
 
     serve_inbox(thread);
     task_act_serve_store(thread, clock_mono_ms());
+    task_seed_serve(thread);
     drain_events(thread);
     if (task_may_read(&thread->core)) {
         worked = task_read_round(thread);
         drain_events(thread);
     }
     serve_clients(thread, clock_mono_ms());
+    task_set_offsets_retention(&thread->core,
+                               observer_offsets_retention_ms(thread->context->observer));
     now_ms = tick.now_ms = clock_mono_ms();
     step(thread, &tick);
     drain_events(thread);
@@ -335,16 +339,22 @@ static void turn(struct task_thread *thread)
 static void *run(void *arg)
 {
     struct task_thread *thread = arg;
+    struct task_event *start;
 
+    crash_thread_begin();
     log_info("task_opening", LOG_STR("job", thread->job.name),
              LOG_INT("processor", thread->desired.processor),
              LOG_INT("epoch", thread->desired.epoch),
              LOG_STR("transactional_id", thread->transactional_id),
              LOG_STR("state", thread->directory), LOG_END);
-    (void)task_thread_event(thread, TASK_EVENT_START, NULL, NULL);
+    task_seed_permit(thread);
+    start = task_thread_event(thread, TASK_EVENT_START, NULL, NULL);
+    start->offsets = task_told_rested(thread, &thread->desired);
+    start->chosen = task_told_chosen(thread, &thread->desired);
     drain_events(thread);
     while (!is_done(thread))
         turn(thread);
+    task_seed_end(thread);
     thread->report_due_ms = 0;
     task_report_publish(thread, clock_mono_ms());
     atomic_store(&thread->ended, true);
@@ -385,6 +395,7 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
         .stateful = job->spec.stateful,
         .history_retained = job->spec.history == HISTORY_RETAINED,
         .acceptable_lag = job->spec.acceptable_lag,
+        .seed_records_min = SEED_RECORDS_MIN,
         .commit_interval_ms = job->spec.commit_interval_ms,
         .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,
     };
@@ -409,7 +420,7 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
                                                 .t0 = origin};
     }
     (void)snprintf(config.incarnation, sizeof(config.incarnation), "%s", job->incarnation);
-    desired = desired_of(&thread->desired);
+    desired = desired_of(job, &thread->desired);
     task_init(&thread->core, &config, &desired, partitions, count, clock_mono_ms());
     return ERR_NONE;
 }
@@ -436,21 +447,23 @@ static void make_scratch(struct task_thread *thread)
 
     thread->lineage = mem_calloc(count, sizeof(*thread->lineage));
     thread->offsets = mem_calloc(count, sizeof(*thread->offsets));
+    thread->records = mem_calloc(count, sizeof(*thread->records));
+    thread->policies = mem_calloc(count, sizeof(*thread->policies));
     thread->followed = mem_calloc(count, sizeof(*thread->followed));
+    thread->rested = mem_calloc(count, sizeof(*thread->rested));
+    thread->chosen = mem_calloc(count, sizeof(*thread->chosen));
     thread->ranges = mem_calloc(count, sizeof(*thread->ranges));
-    thread->blocked = mem_calloc(count, sizeof(*thread->blocked));
-    thread->stuck = mem_calloc(count, sizeof(*thread->stuck));
     thread->failing = mem_calloc(count, sizeof(*thread->failing));
     thread->committed = mem_calloc(count, sizeof(*thread->committed));
     for (size_t i = 0; i < count; i++) {
         const struct task_partition *partition = &thread->core.partitions[i];
 
-        thread->blocked[i] = API_UNKNOWN;
         thread->lineage[i].topic = partition->topic;
         thread->lineage[i].partition = partition->partition;
         thread->lineage[i].root =
             linhash_root(partition->partition, thread->job.partitions_initial);
     }
+    task_told_skips(thread);
 }
 
 static void destroy(struct task_thread *thread)
@@ -473,10 +486,12 @@ static void destroy(struct task_thread *thread)
     free(thread->transactional_id);
     free(thread->lineage);
     free(thread->offsets);
+    free(thread->records);
+    free(thread->policies);
     free(thread->followed);
+    free(thread->rested);
+    free(thread->chosen);
     free(thread->ranges);
-    free(thread->blocked);
-    free(thread->stuck);
     free(thread->failing); /* closing has freed the texts */
     free(thread->committed);
     free(thread->headers);

@@ -17,6 +17,7 @@
 #include "common/err.h"
 
 struct observer;
+struct snapshot_serve;
 struct task_thread;
 
 struct task_thread_context { /* the same for all tasks; outlives them */
@@ -24,7 +25,8 @@ struct task_thread_context { /* the same for all tasks; outlives them */
     const struct opts_kafka *kafka;
     const char *cluster; /* UUID, from the coordinator's welcome */
     const char *boot_id;
-    struct observer *observer; /* says where partitions start and end */
+    struct observer *observer;        /* says where partitions start and end */
+    struct snapshot_serve *snapshots; /* what tasks give to others; NULL: nothing */
     /* Called by the task's thread when something happened that the coordinator should hear at once
        (became active, fenced, failed, closed, caught up or not any more, released). Must not block.
      */

@@ -172,6 +172,10 @@ static void write_time(int64_t at, struct strbuf *out)
 static void write_duration(int64_t ms, struct strbuf *out)
 {
     char text[TEXT_BYTES];
+    if (ms == API_UNKNOWN) {
+        strbuf_puts(out, "null");
+        return;
+    }
     text_duration(ms, text);
     codec_write_string(text, out);
 }

@@ -53,10 +53,16 @@ static const struct problem_entry entries[] = {
             "registers."),
     REQUEST("operation_not_found", 404, "There is no such operation",
             "Compare the id with GET /v1/operations; the oldest finished ones are dropped."),
+    REQUEST("drain_not_found", 404, "The agent is not asked to leave",
+            "PUT a drain first; GET /v1/agents shows which agents are drained."),
     REQUEST("handoff_not_found", 404, "There is no such hand-over",
             "Compare the number with GET /v1/handoffs; the oldest ended ones are dropped."),
 
     /* ---- jobs */
+    REQUEST(
+        "plan_stale", 412, "The request would not move what its plan says any more",
+        "Ask POST /v1/plans again, look at the new plan, and repeat the request with its id, or "
+        "without one."),
     REQUEST("precondition_failed", 412, "The job is not what If-Match or If-None-Match says",
             "Get the job again, apply your change to what it is now, and send it with its new "
             "ETag."),
@@ -69,7 +75,8 @@ static const struct problem_entry entries[] = {
             "progress."),
     REQUEST("group_has_members", 409, "The consumer group has members",
             "Stop the consumers that the detail names, or give the job a group of its own; baton "
-            "must be the group's only user."),
+            "must be the group's only user. With \"start\": \"committed\" it takes over from "
+            "them."),
     REQUEST("group_has_offsets", 409, "The consumer group has committed offsets",
             "Say \"start\": \"committed\" to go on from them, \"reset_offsets\": true to overwrite "
             "them, or use another group."),
@@ -98,11 +105,21 @@ static const struct problem_entry entries[] = {
     REQUEST("move_refused", 409, "The processor can not be moved like this",
             "The detail says why: the job must run, the processor have an owner, and the target be "
             "alive and have room."),
+    REQUEST("skip_refused", 409, "The record can not be passed",
+            "Only a record that stops a processor can be passed: GET .../processors names it in "
+            "`halted`. The detail says why this one is not."),
+    REQUEST("offsets_refused", 409, "Committed offsets can not be chosen like this",
+            "The detail says why: a processor must have stopped because of its committed offsets, "
+            "and the chosen ones be within the job's state and the log."),
     REQUEST("handoff_not_cancellable", 409, "The hand-over can not be cancelled",
             "It has ended, or its source has given the processor up and the target finishes; move "
             "the processor back afterwards."),
 
     /* ---- agents */
+    REQUEST(
+        "drain_refused", 409, "The agent can not be drained",
+        "Start another agent, uncordon one or cancel its drain, or raise the capacity of one; then "
+        "ask again."),
     REQUEST("agent_unknown", 404, "The agent is not registered",
             "The agent registers again by itself; when it does not, restart it."),
     REQUEST("agent_id_in_use", 409, "Another agent that is alive has this id",
@@ -115,6 +132,18 @@ static const struct problem_entry entries[] = {
             "Upgrade the older of the two; the detail names the versions."),
     REQUEST("agent_still_owns", 409, "The agent is alive",
             "Stop the agent first; only an agent that is stopped or lost can be forgotten."),
+    REQUEST("backups_disabled", 409, "The coordinator has no folder for backups",
+            "Set its option backup_dir to a folder that it may write to, and restart it."),
+
+    /* ---- snapshots, which agents get from each other */
+    REQUEST("snapshot_refused", 403, "The token does not open this state",
+            "Nothing: the coordinator gives both agents a token, and the receiver asks again. When "
+            "it lasts, compare the versions of both agents with the coordinator's."),
+    REQUEST("snapshot_not_found", 404, "The agent has no such state to give",
+            "Nothing: the receiver asks another holder, or again when there is a checkpoint."),
+    REQUEST("snapshot_ended", 410, "The transfer of the snapshot has ended",
+            "Nothing: the receiver begins anew. When it happens over and over, look at the "
+            "sender's log and disk."),
 
     /* ---- the coordinator */
     REQUEST("internal", 500, "The coordinator made a mistake",
@@ -124,6 +153,15 @@ static const struct problem_entry entries[] = {
             "Try again after the time in the Retry-After header."),
     REQUEST("starting", 503, "It is starting or stopping",
             "Try again after the time in the Retry-After header; see /readyz."),
+    REQUEST(
+        "backup_failed", 503, "The backup could not be written",
+        "Check space and permissions of the coordinator's backup_dir; the detail says what went "
+        "wrong. The coordinator works on."),
+    REQUEST("database_outdated", 503, "The coordinator's database is older than what others know",
+            "Agents work on. Put the newest copy of the database in its place, or start the "
+            "coordinator with --recover; docs/operations.md says how."),
+    REQUEST("recovering", 503, "The coordinator collects what agents and Kafka know",
+            "Agents work on. Try again after the time in the Retry-After header; see /readyz."),
     REQUEST("kafka_unavailable", 503, "Kafka did not answer the coordinator",
             "Check that the brokers are up and that the coordinator's kafka.* settings are right, "
             "then try again."),
@@ -138,14 +176,23 @@ static const struct problem_entry entries[] = {
            "it, when there is one (docs/operations.md says how). Otherwise set \"history\": "
            "\"retained\" if the logic can do without those records, or create the job anew. Then "
            "lengthen the topics' retention."),
+    OF_JOB(
+        "seeding_failed", 0, WARNING, "A copy of the state could not be fetched",
+        "It is tried again by itself. See that agents reach each other at the addresses that GET "
+        "/v1/agents shows (the agents' option `listen`), and that the sender's log shows no "
+        "trouble with its state or disk; the detail says what went wrong with the last one."),
     OF_JOB("offsets_changed", 0, CRITICAL, "Someone else changed the committed offsets",
-           "Find out who reset the group's offsets. To go on where the job was, commit T2 (GET "
-           ".../processors shows it) with baton's stamp, as docs/operations.md says; to accept the "
-           "new ones, delete the job and create it anew with \"start\": \"committed\"."),
+           "Find out who reset the group's offsets. POST /v1/jobs/{job}/offsets goes on where the "
+           "job was (\"action\": \"restore\") or from the new ones (\"accept\"); \"dry_run\" says "
+           "from where."),
     OF_JOB("offsets_expired", 0, CRITICAL, "The committed offsets are gone",
            "If the input topic was recreated, create the job anew. Otherwise they expired or were "
-           "deleted: commit T2 (GET .../processors shows it) with baton's stamp, as "
-           "docs/operations.md says, and raise the brokers' offsets.retention.minutes."),
+           "deleted: POST /v1/jobs/{job}/offsets with \"action\": \"restore\", and raise the "
+           "brokers' offsets.retention.minutes."),
+    OF_JOB("offsets_accepted", 0, WARNING, "Offsets that others committed were taken over",
+           "They were committed while the job was paused, and are not below its own: what is "
+           "before them counts as put out, and only its state was learned. Nothing is to be done "
+           "when that was meant; the notice goes by itself."),
     OF_JOB("topic_recreated", 0, CRITICAL, "An input topic was deleted and created again",
            "The state is of records that no longer exist. Delete the job and create it anew."),
     OF_JOB("topic_truncated", 0, CRITICAL, "An input topic lost records that were processed",
@@ -156,7 +203,7 @@ static const struct problem_entry entries[] = {
            "Check that it was not deleted and that baton may describe it. A deleted input can not "
            "be brought back: delete the job and create it anew. A missing output or dead letter "
            "topic goes on once it is created."),
-    OF_JOB("partitions_changed", 0, CRITICAL, "An input topic got partitions that are not read",
+    OF_JOB("partitions_changed", 0, WARNING, "An input topic got partitions that are not read",
            "Someone added partitions outside baton: records in them wait, nothing is lost unless "
            "retention removes them. Expansion is not available in this version: create the job "
            "anew, with the old number as initial_partitions, before retention passes them."),
@@ -168,7 +215,8 @@ static const struct problem_entry entries[] = {
            "retention and turn compaction off, or set \"history\": \"retained\" if the logic needs "
            "no more than they keep."),
     OF_JOB("blocked_by_open_transaction", 0, WARNING, "An open transaction holds a partition back",
-           "A producer of the input topic has not ended its transaction. Find it with "
+           "A producer of the input topic, or one that commits for the job's group, has not ended "
+           "its transaction. Find it with "
            "kafka-transactions.sh find-hanging; the broker aborts it after the producer's "
            "transaction timeout, or abort it there."),
     OF_JOB(
@@ -177,14 +225,35 @@ static const struct problem_entry entries[] = {
         "learner's rate (replayed_per_s), its host's disk and network, and what else runs there. "
         "The owner goes on; the hand-over waits. Try a host that is less loaded, or a time with "
         "less input."),
+    OF_JOB("drain_waits", 0, WARNING, "An agent can not leave: nobody can take what it has",
+           "Start another agent, uncordon one or cancel its drain, or raise the capacity of one; "
+           "one that can not rebuild the state is asked again after POST .../rebalance. Until then "
+           "the owner goes on, and must not be stopped."),
+    OF_JOB("standbys_missing", 0, WARNING, "Processors have fewer standbys than the job wants",
+           "Start another agent, in another zone if the detail says so, uncordon one, or raise the "
+           "capacity of one; or lower \"standbys\". Until then the loss of an agent costs the "
+           "job's rejoin_grace and a rebuild."),
     OF_JOB("partitioner_opaque", 409, WARNING, "Keys are placed by a rule that is not known",
            "Processing is not affected, but a key can not be looked up and partitions can not be "
            "expanded. Let all producers use murmur2 (Java's default) or all crc32 (librdkafka's)."),
 
+    OF_JOB("paused", 0, WARNING, "Somebody has paused the job",
+           "Its lag grows, and its state is kept. PUT /v1/jobs/{job}/resume lets it go on exactly "
+           "where it was; do so before retention passes what waits."),
+
     /* ---- the group and its fence */
     OF_JOB("group_intruded", 0, CRITICAL, "Other consumers are in the job's group",
            "Outputs are held back. Stop the members that the detail names, or give them another "
-           "group.id; the job goes on by itself when the group is empty."),
+           "group.id; the job goes on by itself when the group is empty. When they are to have the "
+           "group: pause the job."),
+    OF_JOB("group_awaited", 0, WARNING, "The job waits for others to leave its group",
+           "It learns what they commit, and takes over within seconds when the last one has left: "
+           "stop them when the detail says that all processors have learned (docs/migration.md). "
+           "To give up, pause or delete the job."),
+    OF_JOB("group_unwatched", 0, WARNING, "Nobody can tell whether others are in the job's group",
+           "The job goes on as it was; one that waits for its group goes on waiting. Check the "
+           "brokers, and that the coordinator may describe the group; it is looked at again by "
+           "itself."),
     OF_JOB("fenced", 0, CRITICAL, "Another producer took the processor over",
            "Expected for a moment after a hand-over. If it stays or comes again, look for a second "
            "process with the same transactional.id (the detail names it): a cloned host, or a "
@@ -192,24 +261,28 @@ static const struct problem_entry entries[] = {
 
     /* ---- records and logic */
     OF_JOB("record_failed", 0, CRITICAL, "The logic refused a record",
-           "The processor waits at the record that the detail names. Correct the logic, or set "
-           "\"on_error\" to \"skip\" or \"dead_letter\"."),
+           "The processor waits at the record that the detail names. Pass it (POST "
+           "/v1/jobs/{job}/skips), correct the logic, or set \"on_error\" to \"skip\" or "
+           "\"dead_letter\"."),
     OF_JOB("null_key_halt", 0, CRITICAL, "A record has no key",
            "The processor waits at the record that the detail names, as \"null_key\": \"halt\" "
-           "says. Set it to \"skip\" to go on without it."),
+           "says. Pass it (POST /v1/jobs/{job}/skips), or set \"null_key\" to \"skip\"."),
     OF_JOB("logic_missing", 0, CRITICAL, "An agent does not have the job's logic",
            "Put the plugin, in the version that the detail names, into the agent's plugin folder; "
            "it is looked for again by itself."),
-    OF_JOB("logic_crashed", 0, CRITICAL, "The logic broke off",
-           "It is tried again by itself. If it stays, correct the logic or its config; the agent's "
-           "log has more."),
+    OF_JOB(
+        "logic_crashed", 0, CRITICAL, "The logic has ended the agent's process again and again",
+        "The processor is not begun on that agent any more, its other tasks go on. Pass the "
+        "record that the detail names (POST /v1/jobs/{job}/skips), or install a corrected plugin "
+        "and restart the agent."),
     OF_JOB("output_failed", 0, CRITICAL, "Outputs can not be written",
            "Check that the output topic exists, that the agent may write to it, and that the "
            "record is not larger than it takes; the detail has the broker's answer."),
 
     /* ---- agents and their disks */
     OF_JOB("no_agent", 0, CRITICAL, "There is no agent for a processor",
-           "Start an agent, and check in its log that it reaches the coordinator."),
+           "Start an agent, and check in its log that it reaches the coordinator; or uncordon one "
+           "of those that the detail counts, or cancel its drain."),
     OF_JOB("capacity_exhausted", 0, CRITICAL, "The agents have no room for a processor",
            "Start another agent, or raise `capacity` of those there are."),
     OF_JOB("agent_lost", 0, CRITICAL, "The agent of a processor is not heard of",

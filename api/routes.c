@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define COORDINATOR .on_coordinator = true
+#define AGENT       .on_agent = true
 #define BOTH        .on_coordinator = true, .on_agent = true
 
 static const struct route routes[] = {
@@ -19,9 +20,23 @@ static const struct route routes[] = {
     {ROUTE_JOB_MAP, "GET", "/v1/jobs/{job}/map", {"key", "key_encoding"}, COORDINATOR},
     {ROUTE_JOB_MOVE, "POST", "/v1/jobs/{job}/moves", {0}, COORDINATOR},
     {ROUTE_JOB_REBALANCE, "POST", "/v1/jobs/{job}/rebalance", {0}, COORDINATOR},
+    {ROUTE_JOB_PAUSE, "PUT", "/v1/jobs/{job}/pause", {0}, COORDINATOR},
+    {ROUTE_JOB_RESUME, "PUT", "/v1/jobs/{job}/resume", {0}, COORDINATOR},
+    {ROUTE_JOB_SKIPS, "GET", "/v1/jobs/{job}/skips", {0}, COORDINATOR},
+    {ROUTE_JOB_SKIP, "POST", "/v1/jobs/{job}/skips", {0}, COORDINATOR},
+    {ROUTE_JOB_OFFSETS, "POST", "/v1/jobs/{job}/offsets", {0}, COORDINATOR},
+    {ROUTE_PLAN, "POST", "/v1/plans", {0}, COORDINATOR},
+    {ROUTE_MAINTENANCE_GET, "GET", "/v1/maintenance", {0}, COORDINATOR},
+    {ROUTE_MAINTENANCE_PUT, "PUT", "/v1/maintenance", {0}, COORDINATOR},
+    {ROUTE_BACKUP, "POST", "/v1/backups", {0}, COORDINATOR},
     {ROUTE_AGENTS_LIST, "GET", "/v1/agents", {0}, COORDINATOR},
     {ROUTE_AGENT_GET, "GET", "/v1/agents/{agent}", {0}, COORDINATOR},
     {ROUTE_AGENT_FORGET, "DELETE", "/v1/agents/{agent}", {0}, COORDINATOR},
+    {ROUTE_ELIGIBILITY_GET, "GET", "/v1/agents/{agent}/eligibility", {0}, COORDINATOR},
+    {ROUTE_ELIGIBILITY_PUT, "PUT", "/v1/agents/{agent}/eligibility", {0}, COORDINATOR},
+    {ROUTE_DRAIN_GET, "GET", "/v1/agents/{agent}/drain", {0}, COORDINATOR},
+    {ROUTE_DRAIN_PUT, "PUT", "/v1/agents/{agent}/drain", {0}, COORDINATOR},
+    {ROUTE_DRAIN_CANCEL, "DELETE", "/v1/agents/{agent}/drain", {0}, COORDINATOR},
     {ROUTE_OPERATIONS_LIST,
      "GET",
      "/v1/operations",
@@ -32,7 +47,7 @@ static const struct route routes[] = {
     {ROUTE_HANDOFFS_LIST, "GET", "/v1/handoffs", {"job", "state", "limit", "cursor"}, COORDINATOR},
     {ROUTE_HANDOFF_GET, "GET", "/v1/handoffs/{id}", {0}, COORDINATOR},
     {ROUTE_HANDOFF_CANCEL, "DELETE", "/v1/handoffs/{id}", {0}, COORDINATOR},
-    {ROUTE_EVENTS, "GET", "/v1/events", {"after", "wait", "limit", "job"}, COORDINATOR},
+    {ROUTE_EVENTS, "GET", "/v1/events", {"after", "wait", "limit", "last", "job"}, COORDINATOR},
 
     {ROUTE_AGENT_REGISTER, "POST", "/agent/v1/agents", {0}, COORDINATOR},
     {ROUTE_AGENT_DEREGISTER, "DELETE", "/agent/v1/agents/{id}", {"incarnation"}, COORDINATOR},
@@ -42,12 +57,20 @@ static const struct route routes[] = {
      {"incarnation", "after", "wait"},
      COORDINATOR},
     {ROUTE_AGENT_REPORT, "POST", "/agent/v1/agents/{id}/report", {0}, COORDINATOR},
+    {ROUTE_SNAPSHOT,
+     "GET",
+     "/agent/v1/snapshots/{job}/{n}",
+     {"incarnation", "session", "page"},
+     AGENT},
 
     {ROUTE_HEALTHZ, "GET", "/healthz", {0}, BOTH},
     {ROUTE_READYZ, "GET", "/readyz", {0}, BOTH},
     {ROUTE_METRICS, "GET", "/metrics", {0}, BOTH},
     {ROUTE_VERSION, "GET", "/version", {0}, BOTH},
     {ROUTE_OPENAPI, "GET", "/openapi.json", {0}, COORDINATOR},
+    {ROUTE_DASHBOARD, "GET", "/", {0}, COORDINATOR},
+    {ROUTE_DASHBOARD_STYLE, "GET", "/web/dashboard.css", {0}, COORDINATOR},
+    {ROUTE_DASHBOARD_SCRIPT, "GET", "/web/dashboard.js", {0}, COORDINATOR},
 };
 
 const struct route *routes_at(size_t index)

@@ -55,6 +55,8 @@ bool schema_nullable(const struct schema_field *field)
 {
     if (field->kind == SCHEMA_KNOWABLE || field->kind == SCHEMA_TIME)
         return true;
+    if (field->kind == SCHEMA_DURATION)
+        return field->fallback == API_UNKNOWN;
     return is_text(field->kind) && !field->required && field->fallback_text == NULL;
 }
 

@@ -66,14 +66,21 @@ struct schema_type {
 
 extern const struct schema_type schema_job_spec, schema_agent_registration, schema_agent_welcome,
     schema_agent_document, schema_agent_report, schema_report_answer, schema_job_view,
-    schema_job_status, schema_processor_view, schema_map_view, schema_map_key_view,
-    schema_problem_view, schema_agent_view, schema_operation_view, schema_event_view,
-    schema_job_page, schema_processor_page, schema_problem_page, schema_agent_page,
-    schema_operation_page, schema_handoff_page, schema_event_page, schema_handoff_view,
-    schema_move_request, schema_rebalance_request, schema_version_view, schema_problem_body,
-    schema_document_job, schema_document_task, schema_task_report, schema_input_offset,
-    schema_kept_state, schema_tag, schema_follow, schema_job_logic, schema_partition_progress,
-    schema_task_problem, schema_partition_view, schema_map_partition, schema_field_error;
+    schema_job_status, schema_learner_view, schema_processor_view, schema_map_view,
+    schema_map_key_view, schema_problem_view, schema_agent_view, schema_operation_view,
+    schema_event_view, schema_job_page, schema_processor_page, schema_problem_page,
+    schema_agent_page, schema_operation_page, schema_handoff_page, schema_event_page,
+    schema_handoff_view, schema_move_request, schema_rebalance_request, schema_pause_view,
+    schema_group_view, schema_pause_request, schema_maintenance_view, schema_maintenance_request,
+    schema_eligibility_view, schema_eligibility_request, schema_drain_request,
+    schema_drain_left_view, schema_drain_view, schema_version_view, schema_problem_body,
+    schema_document_job, schema_document_task, schema_document_source, schema_task_report,
+    schema_input_offset, schema_kept_state, schema_tag, schema_follow, schema_job_logic,
+    schema_partition_progress, schema_task_problem, schema_partition_view, schema_map_partition,
+    schema_field_error, schema_standby_view, schema_chosen_offset, schema_record_view,
+    schema_skip_request, schema_skip_view, schema_skip_page, schema_offsets_request,
+    schema_offset_choice_view, schema_offsets_view, schema_plan_request, schema_plan_move,
+    schema_plan_view, schema_backup_view;
 
 const struct schema_type *schema_type_at(size_t index); /* every type once; NULL past the end */
 
@@ -107,10 +114,17 @@ bool schema_enum_parse(const char *const *names, const char *text, int *ret_valu
 extern const char *const schema_names_task_role[];
 extern const char *const schema_names_task_state[];
 extern const char *const schema_names_job_state[];
+extern const char *const schema_names_group_hold[];
 extern const char *const schema_names_operation_state[];
 extern const char *const schema_names_handoff_kind[];
 extern const char *const schema_names_handoff_state[];
 extern const char *const schema_names_agent_state[];
+extern const char *const schema_names_agent_leaving[];
+extern const char *const schema_names_drain_state[];
+extern const char *const schema_names_drain_deadline[];
+extern const char *const schema_names_offsets_action[];
+extern const char *const schema_names_planned_change[];
+extern const char *const schema_names_planned_kind[];
 extern const char *const schema_names_partitioner[];
 extern const char *const schema_names_effective_partitioner[];
 extern const char *const schema_names_problem_severity[];

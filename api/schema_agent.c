@@ -1,10 +1,11 @@
 /* The tables of what agents and coordinator exchange (D6). */
 #include "api/schema_fields.h"
 
+const char *const schema_names_agent_leaving[] = {"no", "drain", "release", NULL};
 const char *const schema_names_task_role[] = {"learner", "standby", "active", NULL};
-const char *const schema_names_task_state[] = {"opening",   "seeding", "learning",  "caught_up",
-                                               "replaying", "active",  "releasing", "closed",
-                                               "fenced",    "failed",  NULL};
+const char *const schema_names_task_state[] = {"opening",   "seeding", "learning", "caught_up",
+                                               "replaying", "active",  "paused",   "releasing",
+                                               "closed",    "fenced",  "failed",   NULL};
 const char *const schema_names_effective_partitioner[] = {"undetermined", "murmur2", "crc32",
                                                           "opaque", NULL};
 
@@ -25,6 +26,18 @@ static const struct schema_field input_offset_fields[] = {
     FIELD_KNOWABLE(input_offset, offset, .required = true, .help = "Next offset to read."),
 };
 SCHEMA_TYPE(input_offset, "An offset in one partition of one of the job's inputs.");
+
+static const struct schema_field chosen_offset_fields[] = {
+    FIELD_UINT32(chosen_offset, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the topic in the job's inputs."),
+    FIELD_UINT32(chosen_offset, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_KNOWABLE(chosen_offset, found, .required = true,
+                   .help = "Committed offset that this is about; null: none is committed."),
+    FIELD_INT64(chosen_offset, offset, 0, INT64_MAX, .required = true,
+                .help = "Offset to go on from instead (T1)."),
+};
+SCHEMA_TYPE(chosen_offset, "What somebody has decided about a committed offset.");
 
 static const struct schema_field kept_state_fields[] = {
     FIELD_NAME(kept_state, job, .required = true, .help = "Job that the state belongs to."),
@@ -51,10 +64,21 @@ static const struct schema_field agent_registration_fields[] = {
                  .help = "URL of the agent's own endpoint, or null."),
     FIELD_UINT32(agent_registration, capacity, 1, API_TASKS_MAX, .required = true,
                  .help = "Most tasks that the agent takes."),
+    FIELD_UINT32(agent_registration, max_learners, 0, API_TASKS_MAX,
+                 .help = "Most tasks that learn on the agent at a time; 0: no limit."),
     FIELD_OBJECTS(agent_registration, tags, tag, API_TAGS_MAX,
                   .help = "Properties of the host, like its zone."),
     FIELD_OBJECTS(agent_registration, kept, kept_state, API_TASKS_MAX,
                   .help = "State that the agent has on its disk."),
+    FIELD_UUID(agent_registration, cluster,
+               .help = "UUID of the cluster that this start works for; null: none yet."),
+    FIELD_VERSION(agent_registration, document,
+                  .help = "Version of the newest document that it was told; \"0.0\": none."),
+    FIELD_OBJECTS(agent_registration, jobs, document_job, API_JOBS_MAX,
+                  .help = "The jobs of that document, for a coordinator that has lost its "
+                          "database."),
+    FIELD_OBJECTS(agent_registration, tasks, document_task, API_TASKS_MAX,
+                  .help = "The tasks of that document."),
 };
 SCHEMA_TYPE(agent_registration, "What an agent says of itself at its start.");
 
@@ -87,11 +111,27 @@ static const struct schema_field document_job_fields[] = {
                  .help = "Number of processors now (M)."),
     FIELD_ENUM(document_job, partitioner, schema_names_effective_partitioner, .required = true,
                .help = "How producers were found to spread keys over partitions."),
-    FIELD_BOOL(document_job, paused, .required = true, .help = "Whether the job is paused."),
+    FIELD_BOOL(document_job, paused, .required = true,
+               .help =
+                   "The owners put nothing out and commit nothing: the job is paused, or others "
+                   "are in its group."),
+    FIELD_BOOL(document_job, frozen,
+               .help =
+                   "With paused: others are in the group, and what they commit is not accepted."),
+    FIELD_BOOL(document_job, waiting,
+               .help = "With paused: the job follows what the others in the group commit, and goes "
+                       "on from there when they have left."),
     FIELD_OBJECTS(document_job, origins, input_offset, INPUT_OFFSETS_MAX, .required = true,
                   .help = "First offset that is part of the state, of every input partition (T0)."),
 };
 SCHEMA_TYPE(document_job, "A job as its agents need to know it.");
+
+static const struct schema_field document_source_fields[] = {
+    FIELD_AGENT_ID(document_source, agent, .required = true, .help = "Name of the agent."),
+    FIELD_STRING(document_source, address, 1, 255, .required = true,
+                 .help = "URL of its endpoint."),
+};
+SCHEMA_TYPE(document_source, "An agent that has a copy of a task's state.");
 
 static const struct schema_field document_task_fields[] = {
     FIELD_NAME(document_task, job, .required = true, .help = "Name of the job."),
@@ -110,6 +150,20 @@ static const struct schema_field document_task_fields[] = {
     FIELD_UINTS(document_task, read, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
                 .help = "Partitions that the state comes from (S2), ascending, all of S1 among "
                         "them."),
+    FIELD_OBJECTS(document_task, paused_t1, input_offset, INPUT_OFFSETS_MAX,
+                  .help = "Committed offsets (T1) at which the processor was paused, until it is "
+                          "active again: higher ones that others commit meanwhile are accepted."),
+    FIELD_OBJECTS(document_task, chosen, chosen_offset, INPUT_OFFSETS_MAX,
+                  .help = "Committed offsets (T1) as somebody has chosen them, until the processor "
+                          "is active again."),
+    FIELD_OBJECTS(document_task, skips, input_offset, API_SKIPS_MAX,
+                  .help = "Records that are never given to the logic, ascending."),
+    FIELD_OBJECTS(document_task, sources, document_source, API_AGENTS_MAX,
+                  .help = "Agents to ask for a snapshot of the state, in this order."),
+    FIELD_STRING(document_task, seed_token, 1, 64,
+                 .help = "Token to ask them with; null: there are none."),
+    FIELD_STRINGS(document_task, readers, API_AGENTS_MAX, 64,
+                  .help = "Tokens of those who may have a snapshot of this task's state."),
 };
 SCHEMA_TYPE(document_task, "A task that an agent shall have.");
 
@@ -174,6 +228,12 @@ static const struct schema_field task_report_fields[] = {
                 .help = "Partitions that the task consumes with output at this moment."),
     FIELD_OBJECTS(task_report, progress, partition_progress, INPUT_OFFSETS_MAX, .required = true,
                   .help = "Offsets of the partitions of S2."),
+    FIELD_OBJECTS(task_report, halted, input_offset, 1,
+                  .help = "The record that the task can not pass until somebody does something."),
+    FIELD_OBJECTS(task_report, found, input_offset, INPUT_OFFSETS_MAX,
+                  .help =
+                      "Committed offsets that the task does not go on from, and so waits; null: "
+                      "there is none."),
     FIELD_UINT64(task_report, records, .required = true,
                  .help = "Records applied with output since the task's start."),
     FIELD_UINT64(task_report, outputs, .required = true,
@@ -184,6 +244,7 @@ static const struct schema_field task_report_fields[] = {
                  .help = "Records skipped because they have no key."),
     FIELD_UINT64(task_report, skipped_error, .required = true,
                  .help = "Records skipped because the logic returned an error."),
+    FIELD_UINT64(task_report, skipped_asked, .help = "Records passed because somebody said so."),
     FIELD_UINT64(task_report, dead_lettered, .required = true,
                  .help = "Records written to the dead letter topic."),
     FIELD_UINT64(task_report, commits, .required = true, .help = "Commits that succeeded."),
@@ -194,6 +255,12 @@ static const struct schema_field task_report_fields[] = {
                  .help = "Records applied without output per second, over the last seconds."),
     FIELD_UINT64(task_report, state_rows, .required = true, .help = "Rows in the state."),
     FIELD_UINT64(task_report, state_bytes, .required = true, .help = "Bytes of the state on disk."),
+    FIELD_AGENT_ID(task_report, seed_source,
+                   .help = "Agent that the state was got from as a snapshot, or is being; null: "
+                           "none."),
+    FIELD_UINT64(task_report, seed_rows, .help = "Rows of that snapshot that have come."),
+    FIELD_UINT64(task_report, seed_rows_total, .help = "Rows that it has."),
+    FIELD_UINT64(task_report, seed_bytes, .help = "Bytes that have come."),
     FIELD_OBJECTS(task_report, problems, task_problem, 64, .required = true,
                   .help = "What is wrong with the task."),
 };
@@ -206,6 +273,9 @@ static const struct schema_field agent_report_fields[] = {
                   .help = "Version of the document that the agent works by; \"0.0\": none yet."),
     FIELD_BOOL(agent_report, stopping, .required = true,
                .help = "The agent is on its way out and has committed everything."),
+    FIELD_ENUM(agent_report, leaving, schema_names_agent_leaving,
+               .help = "no: it stays, or comes back; drain: it works on until others have what it "
+                       "has; release: others shall take that over without waiting for it."),
     FIELD_OBJECTS(agent_report, tasks, task_report, API_TASKS_MAX, .required = true,
                   .help = "The tasks that there are."),
 };
@@ -221,6 +291,10 @@ static const struct schema_field follow_fields[] = {
 SCHEMA_TYPE(follow, "How far one learner may apply records.");
 
 static const struct schema_field report_answer_fields[] = {
+    FIELD_BOOL(report_answer, safe_to_stop,
+               .help = "The agent is to leave and has nothing any more."),
+    FIELD_BOOL(report_answer, drain_refused,
+               .help = "The agent wants to leave, but nobody could take what it has."),
     FIELD_OBJECTS(report_answer, follow, follow, API_TASKS_MAX, .required = true,
                   .help = "How far the agent's learners may apply records."),
 };

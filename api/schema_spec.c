@@ -59,7 +59,8 @@ static const struct schema_field job_spec_fields[] = {
                        "samples."),
     FIELD_ENUM(job_spec, start, names_start, .immutable = true, .fallback = START_EARLIEST,
                .help = "Where a new job starts: at the first record in the topics, after the last "
-                       "one, or at the offsets that the group has committed."),
+                       "one, or at the offsets that the group has committed. It waits until others "
+                       "have left the group then."),
     FIELD_BOOL(job_spec, reset_offsets, .immutable = true,
                .help = "Allows creation on a group that has committed offsets: they are "
                        "overwritten as `start` says."),
@@ -84,8 +85,8 @@ static const struct schema_field job_spec_fields[] = {
     FIELD_UINT32(job_spec, max_learners, 0, API_PARTITIONS_MAX,
                  .help = "Most learners of this job at a time; 0: no limit."),
     FIELD_UINT32(job_spec, standbys, 0, 16,
-                 .help = "Warm copies of each processor (above 0 is not available in this "
-                         "version)."),
+                 .help = "Warm copies of each processor, on other agents: they take over at once "
+                         "when its owner is lost."),
     FIELD_BOOL(job_spec, auto_expand,
                .help = "Adds a processor when an agent joins and gets nothing (true is not "
                        "available in this version)."),
@@ -107,8 +108,10 @@ static const struct schema_field job_spec_fields[] = {
                    .help = "How long processors of a lost agent wait for it to come back before "
                            "another agent rebuilds them."),
     FIELD_ENUM(job_spec, seed, names_seed, .fallback = SEED_AUTO,
-               .help = "Where the state of a new copy comes from; auto takes the best way there is "
-                       "(snapshot is not available in this version)."),
+               .help =
+                   "Where the state of a new copy comes from: replay of the topics, a snapshot of "
+                   "another copy first, or auto, a snapshot where the topics no longer hold "
+                   "enough or a replay would take longer."),
     FIELD_BOOL(job_spec, provenance,
                .help = "Adds headers baton-topic, baton-partition and baton-offset to each output; "
                        "needs an output topic."),

@@ -9,6 +9,8 @@ const char *const schema_names_handoff_state[] = {"learning",  "caught_up",  "re
                                                   "released",  "activating", "done",
                                                   "cancelled", "failed",     NULL};
 const char *const schema_names_agent_state[] = {"alive", "stopped", "lost", NULL};
+const char *const schema_names_drain_state[] = {"draining", "drained", "cancelled", NULL};
+const char *const schema_names_drain_deadline[] = {"force", "cancel", NULL};
 const char *const schema_names_problem_severity[] = {"warning", "critical", NULL};
 
 #define ITEMS_MAX            10000 /* of one page; what a request may ask for is less */
@@ -27,6 +29,8 @@ static const struct schema_field job_view_fields[] = {
     FIELD_OBJECT(job_view, spec, job_spec, .help = "The specification, defaults filled in."),
     FIELD_STRING(job_view, operation, 1, 64,
                  .help = "Id of the operation that creates or deletes the job, or null."),
+    FIELD_OBJECT(job_view, pause, pause_view,
+                 .help = "Whether it is paused, who said so, and why."),
     FIELD_STRINGS(job_view, warnings, 64, API_TEXT_BYTES_MAX, .required = true,
                   .help = "What was noticed at creation and may hurt later."),
 };
@@ -44,6 +48,14 @@ static const struct schema_field job_status_fields[] = {
                  .help = "Initial number of processors (M0)."),
     FIELD_UINT32(job_status, processors, 0, API_PARTITIONS_MAX, .required = true,
                  .help = "Number of processors now (M)."),
+    FIELD_BOOL(job_status, paused, .required = true,
+               .help = "The job is paused: it is to put nothing out."),
+    FIELD_STRING(job_status, paused_reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why it is paused, or null."),
+    FIELD_STRING(job_status, paused_by, 0, 255, .help = "Who paused it; null: it is not paused."),
+    FIELD_TIME(job_status, paused_at, .required = true,
+               .help = "Since when it is paused; null: it is not."),
+    FIELD_OBJECT(job_status, group, group_view, .help = "Who else is in its group."),
     FIELD_UINT32(job_status, processors_active, 0, API_PARTITIONS_MAX, .required = true,
                  .help = "Processors that process records."),
     FIELD_UINT32(job_status, processors_replaying, 0, API_PARTITIONS_MAX, .required = true,
@@ -52,10 +64,17 @@ static const struct schema_field job_status_fields[] = {
                  .help = "Processors that no agent has."),
     FIELD_UINT32(job_status, processors_failed, 0, API_PARTITIONS_MAX, .required = true,
                  .help = "Processors that stopped because of a problem."),
+    FIELD_UINT32(job_status, processors_paused, 0, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that have committed what they put out, and stopped, because "
+                         "the job is paused, or others are in its group."),
     FIELD_UINT32(job_status, agents, 0, API_AGENTS_MAX, .required = true,
                  .help = "Agents that hold a task of the job."),
     FIELD_UINT32(job_status, handoffs_running, 0, API_PARTITIONS_MAX, .required = true,
                  .help = "Hand-overs under way."),
+    FIELD_UINT32(job_status, standbys_wanted, 0, UINT32_MAX, .required = true,
+                 .help = "Standbys that the job is to have."),
+    FIELD_UINT32(job_status, standbys_ready, 0, UINT32_MAX, .required = true,
+                 .help = "Standbys that would take over at once."),
     FIELD_KNOWABLE(job_status, lag_records, .required = true,
                    .help = "Records not yet processed, of all partitions; null while that of any "
                            "partition is unknown."),
@@ -100,6 +119,40 @@ static const struct schema_field partition_view_fields[] = {
 };
 SCHEMA_TYPE(partition_view, "Offsets in one partition that a processor reads.");
 
+static const struct schema_field learner_view_fields[] = {
+    FIELD_AGENT_ID(learner_view, agent, .required = true, .help = "Agent that learns it."),
+    FIELD_UINT64(learner_view, handoff, .required = true,
+                 .help = "Number of the hand-over that it learns for."),
+    FIELD_STRING(learner_view, state, 1, 64, .required = true,
+                 .help = "State of its task, or assigned while it has not reported it."),
+    FIELD_KNOWABLE(learner_view, learned_records, .required = true,
+                   .help = "Offsets from T0 to T2 that it has learned; null while unknown."),
+    FIELD_KNOWABLE(learner_view, target_records, .required = true,
+                   .help = "Offsets from T0 to the T1 that it follows; null while unknown."),
+    FIELD_KNOWABLE(learner_view, lag_records, .required = true,
+                   .help = "Most records of one partition that it is behind the owner; null while "
+                           "unknown."),
+    FIELD_KNOWABLE(learner_view, replay_records, .required = true,
+                   .help = "Records that it has still to learn; null while unknown."),
+    FIELD_KNOWABLE(learner_view, eta_ms, .required = true,
+                   .help = "Milliseconds until it has caught up at its rate less the owner's; null "
+                           "when that can not be told, or never happens."),
+    FIELD_DOUBLE(learner_view, replayed_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records that it learns per second."),
+    FIELD_DOUBLE(learner_view, incoming_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records that the owner processes per second meanwhile."),
+    FIELD_STRING(learner_view, stuck, 1, 64,
+                 .help = "Why it does not get on: the code of a problem, or source_not_heard; null "
+                         "when it does."),
+    FIELD_STRING(learner_view, waiting, 0, API_TEXT_BYTES_MAX, .required = true,
+                 .help = "What it waits for, for a person."),
+    FIELD_TIME(learner_view, reported_at, .required = true,
+               .help = "Time of the report that this is from; null when there is none."),
+    FIELD_OBJECTS(learner_view, partitions, partition_view, INPUT_PARTITIONS_MAX, .required = true,
+                  .help = "Its offsets in every partition of S2; t1 is the one that it follows."),
+};
+SCHEMA_TYPE(learner_view, "Someone who learns a processor silently, to take it over.");
+
 static const struct schema_field processor_view_fields[] = {
     FIELD_NAME(processor_view, job, .required = true, .help = "Name of the job."),
     FIELD_UINT32(processor_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
@@ -138,6 +191,8 @@ static const struct schema_field processor_view_fields[] = {
                  .help = "Records skipped because they have no key."),
     FIELD_UINT64(processor_view, skipped_error, .required = true,
                  .help = "Records skipped because the logic returned an error."),
+    FIELD_UINT64(processor_view, skipped_asked, .required = true,
+                 .help = "Records passed because somebody said so (/v1/jobs/{job}/skips)."),
     FIELD_UINT64(processor_view, dead_lettered, .required = true,
                  .help = "Records written to the dead letter topic."),
     FIELD_UINT64(processor_view, commits, .required = true, .help = "Commits that succeeded."),
@@ -147,8 +202,15 @@ static const struct schema_field processor_view_fields[] = {
                  .help = "Bytes of the state on disk."),
     FIELD_TIME(processor_view, reported_at, .required = true,
                .help = "Time of the report that this is from; null when there is none."),
+    FIELD_OBJECTS(processor_view, halted, record_view, 1, .required = true,
+                  .help = "The record that it can not pass, until somebody does something; empty: "
+                          "there is none."),
     FIELD_OBJECTS(processor_view, partitions, partition_view, INPUT_PARTITIONS_MAX,
                   .required = true, .help = "Offsets of every partition of S2."),
+    FIELD_OBJECTS(processor_view, learners, learner_view, API_AGENTS_MAX, .required = true,
+                  .help = "Who learns it at the moment, to take it over."),
+    FIELD_OBJECTS(processor_view, standbys, standby_view, API_AGENTS_MAX, .required = true,
+                  .help = "Who learns it for good, to have its state when the owner is lost."),
 };
 SCHEMA_TYPE(processor_view, "A processor: who has it, how far it is, and why.");
 
@@ -225,6 +287,54 @@ static const struct schema_field problem_view_fields[] = {
 };
 SCHEMA_TYPE(problem_view, "A named problem of a job, with what to do about it.");
 
+static const struct schema_field drain_left_view_fields[] = {
+    FIELD_NAME(drain_left_view, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(drain_left_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Processor number."),
+    FIELD_KNOWABLE(drain_left_view, handoff, .required = true,
+                   .help = "Number of its hand-over; null: it has not begun."),
+    FIELD_AGENT_ID(drain_left_view, target, .help = "Agent that gets it, or null."),
+    FIELD_NAME(drain_left_view, state, .help = "State of the hand-over, or null."),
+    FIELD_STRING(drain_left_view, waiting, 0, API_TEXT_BYTES_MAX,
+                 .help = "What it waits for, for a person, or null."),
+    FIELD_NAME(drain_left_view, stuck, .help = "Code of the problem that keeps it, or null."),
+    FIELD_KNOWABLE(drain_left_view, lag_records, .required = true,
+                   .help = "Records that the target has still to learn, or null."),
+    FIELD_KNOWABLE(drain_left_view, eta_ms, .required = true,
+                   .help = "Milliseconds until the target has caught up, or null."),
+};
+SCHEMA_TYPE(drain_left_view, "A processor that a draining agent has still.");
+
+static const struct schema_field drain_view_fields[] = {
+    FIELD_AGENT_ID(drain_view, agent, .required = true, .help = "Name of the agent."),
+    FIELD_ENUM(drain_view, state, schema_names_drain_state, .required = true,
+               .help = "draining; drained, it has nothing any more and gets nothing; cancelled."),
+    FIELD_BOOL(drain_view, safe_to_stop, .required = true,
+               .help = "The agent may be stopped, in any way: nothing is lost or pauses."),
+    FIELD_DURATION(drain_view, deadline_ms, "deadline", 0, INT64_MAX, .fallback = API_UNKNOWN,
+                   .help = "How long it may take, or null."),
+    FIELD_ENUM(drain_view, on_deadline, schema_names_drain_deadline, .required = true,
+               .help = "What is done when that time is over."),
+    FIELD_BOOL(drain_view, until_restart, .required = true,
+               .help = "It ends when the agent starts anew."),
+    FIELD_BOOL(drain_view, overdue, .required = true,
+               .help = "The deadline has passed, and what was left was forced."),
+    FIELD_STRING(drain_view, reason, 0, API_TEXT_BYTES_MAX, .help = "Why, or null."),
+    FIELD_STRING(drain_view, actor, 0, 255, .required = true, .help = "Who asked for it."),
+    FIELD_STRING(drain_view, error, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why it was cancelled, or null."),
+    FIELD_TIME(drain_view, started_at, .required = true, .help = "When it was asked for."),
+    FIELD_TIME(drain_view, deadline_at, .required = true, .help = "When its time is over."),
+    FIELD_TIME(drain_view, ended_at, .required = true, .help = "When it ended, or null."),
+    FIELD_UINT32(drain_view, processors, 0, UINT32_MAX, .required = true,
+                 .help = "Processors that it had when it was asked to leave."),
+    FIELD_KNOWABLE(drain_view, eta_ms, .required = true,
+                   .help = "Milliseconds until the slowest has caught up; null: not known."),
+    FIELD_OBJECTS(drain_view, left, drain_left_view, API_TASKS_MAX, .required = true,
+                  .help = "What it has still."),
+};
+SCHEMA_TYPE(drain_view, "How far an agent is with leaving.");
+
 static const struct schema_field agent_view_fields[] = {
     FIELD_AGENT_ID(agent_view, agent_id, .required = true, .help = "Name of the agent."),
     FIELD_UUID(agent_view, incarnation, .required = true,
@@ -238,6 +348,8 @@ static const struct schema_field agent_view_fields[] = {
                  .help = "Protocol version that is spoken with it."),
     FIELD_UINT32(agent_view, capacity, 1, API_TASKS_MAX, .required = true,
                  .help = "Most tasks that it takes."),
+    FIELD_UINT32(agent_view, max_learners, 0, API_TASKS_MAX, .required = true,
+                 .help = "Most tasks that learn on it at a time; 0: no limit."),
     FIELD_OBJECTS(agent_view, tags, tag, API_TAGS_MAX, .required = true,
                   .help = "Properties of the host."),
     FIELD_UINT32(agent_view, tasks, 0, UINT32_MAX, .required = true,
@@ -250,6 +362,10 @@ static const struct schema_field agent_view_fields[] = {
     FIELD_VERSION(agent_view, assigned, .required = true, .help = "Version of its document."),
     FIELD_VERSION(agent_view, applied, .required = true,
                   .help = "Version of the document that it works by."),
+    FIELD_OBJECT(agent_view, eligibility, eligibility_view,
+                 .help = "Whether it may receive processors."),
+    FIELD_NAME(agent_view, drain, .help = "draining or drained; null: it is not to leave."),
+    FIELD_BOOL(agent_view, safe_to_stop, .required = true, .help = "It is drained."),
 };
 SCHEMA_TYPE(agent_view, "An agent.");
 
@@ -281,8 +397,9 @@ static const struct schema_field handoff_view_fields[] = {
                  .help = "Processor number."),
     FIELD_ENUM(handoff_view, state, schema_names_handoff_state, .required = true,
                .help = "Where the hand-over is; done, cancelled and failed are ends."),
-    FIELD_BOOL(handoff_view, forced, .required = true,
-               .help = "The source was lost: its last steps were not waited for."),
+    FIELD_BOOL(
+        handoff_view, forced, .required = true,
+        .help = "The source's last steps were not waited for: it was lost, or its drain was late."),
     FIELD_AGENT_ID(handoff_view, source, .required = true, .help = "Agent that gives it up."),
     FIELD_AGENT_ID(handoff_view, target, .required = true, .help = "Agent that gets it."),
     FIELD_UINT64(handoff_view, source_epoch, .required = true,
@@ -299,16 +416,27 @@ static const struct schema_field handoff_view_fields[] = {
                  .help = "Why it was cancelled or failed, or null."),
     FIELD_STRING(handoff_view, waiting, 0, API_TEXT_BYTES_MAX,
                  .help = "What it waits for, for a person; null when it has ended."),
+    FIELD_STRING(handoff_view, stuck, 1, 64,
+                 .help = "Why the target does not get on: the code of a problem, or "
+                         "source_not_heard; null when it does."),
     FIELD_KNOWABLE(handoff_view, lag_records, .required = true,
                    .help = "Most records of one partition that the target is behind the source; "
                            "null while unknown."),
     FIELD_KNOWABLE(handoff_view, replay_records, .required = true,
                    .help = "Records that the target has still to learn; null while unknown."),
+    FIELD_KNOWABLE(handoff_view, learned_records, .required = true,
+                   .help = "Offsets from T0 to T2 that the target has learned; null while "
+                           "unknown."),
+    FIELD_KNOWABLE(handoff_view, target_records, .required = true,
+                   .help = "Offsets from T0 to the T1 that the target follows; null while "
+                           "unknown."),
     FIELD_DOUBLE(handoff_view, replayed_per_s, SCHEMA_RATE_MAX, .required = true,
                  .help = "Records that the target learns per second."),
+    FIELD_DOUBLE(handoff_view, incoming_per_s, SCHEMA_RATE_MAX, .required = true,
+                 .help = "Records that the source processes per second meanwhile."),
     FIELD_KNOWABLE(handoff_view, eta_ms, .required = true,
-                   .help = "Milliseconds until the target has caught up at that rate; null when "
-                           "that can not be told."),
+                   .help = "Milliseconds until the target has caught up at its rate less the "
+                           "source's; null when that can not be told, or never happens."),
     FIELD_TIME(handoff_view, started_at, .required = true, .help = "When it was decided."),
     FIELD_TIME(handoff_view, changed_at, .required = true,
                .help = "When it came into its present state."),
@@ -327,22 +455,6 @@ static const struct schema_field handoff_view_fields[] = {
                            "until the target's first commit was reported; null: not yet."),
 };
 SCHEMA_TYPE(handoff_view, "One move of a processor's partitions from an agent to another.");
-
-static const struct schema_field move_request_fields[] = {
-    FIELD_UINT32(move_request, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
-                 .help = "Number of the processor to move."),
-    FIELD_AGENT_ID(move_request, agent,
-                   .help = "Agent that shall get it; null: the one that the planner finds best."),
-    FIELD_STRING(move_request, reason, 0, API_TEXT_BYTES_MAX,
-                 .help = "Why, for people who look later; or null."),
-};
-SCHEMA_TYPE(move_request, "A processor to move.");
-
-static const struct schema_field rebalance_request_fields[] = {
-    FIELD_STRING(rebalance_request, reason, 0, API_TEXT_BYTES_MAX,
-                 .help = "Why, for people who look later; or null."),
-};
-SCHEMA_TYPE(rebalance_request, "A wish to even out the job's processors over the agents now.");
 
 static const struct schema_field event_view_fields[] = {
     FIELD_UINT64(event_view, id, .required = true, .help = "Number of the event; rises."),
@@ -377,59 +489,73 @@ PAGE(operation_page, operation_view);
 PAGE(handoff_page, handoff_view);
 PAGE(event_page, event_view);
 
-static const struct schema_field version_view_fields[] = {
-    FIELD_STRING(version_view, version, 1, 64, .required = true, .help = "Version of baton."),
-    FIELD_STRING(version_view, component, 1, 64, .required = true,
-                 .help = "baton-coordinator or baton-agent."),
-    FIELD_UINT32(version_view, protocol, 1, UINT32_MAX, .required = true,
-                 .help = "Highest version of the agent protocol."),
-    FIELD_UINT32(version_view, protocol_minimum, 1, UINT32_MAX, .required = true,
-                 .help = "Lowest version of the agent protocol."),
-    FIELD_STRING(version_view, librdkafka, 1, 64, .help = "Version of librdkafka in use."),
-    FIELD_STRING(version_view, sqlite, 1, 64,
-                 .help = "Version of SQLite in use; null on an agent."),
-    FIELD_STRING(version_view, microhttpd, 1, 64, .help = "Version of libmicrohttpd in use."),
-};
-SCHEMA_TYPE(version_view, "What is running.");
-
-static const struct schema_field field_error_fields[] = {
-    FIELD_STRING(field_error, pointer, 0, API_TEXT_BYTES_MAX, .required = true,
-                 .help = "JSON pointer (RFC 6901) into the body; \"\" is the body itself."),
-    FIELD_STRING(field_error, detail, 0, API_TEXT_BYTES_MAX, .required = true,
-                 .help = "What is wrong and what is allowed."),
-};
-SCHEMA_TYPE(field_error, "One thing that is wrong with a request's body.");
-
-static const struct schema_field problem_body_fields[] = {
-    FIELD_STRING(problem_body, type, 1, API_TEXT_BYTES_MAX, .required = true,
-                 .help = "urn:baton:problem: and the code."),
-    FIELD_STRING(problem_body, title, 1, API_TEXT_BYTES_MAX, .required = true,
-                 .help = "What the code means."),
-    FIELD_UINT32(problem_body, status, 400, 599, .required = true, .help = "HTTP status."),
-    FIELD_STRING(problem_body, detail, 0, API_TEXT_BYTES_MAX, .required = true,
-                 .help = "What happened this time, and what to do."),
-    FIELD_NAME(problem_body, code, .required = true, .help = "Stable code for programs."),
-    FIELD_OBJECTS(problem_body, errors, field_error, 20, .required = true,
-                  .help = "Where the body is wrong; up to 20 places."),
-};
-SCHEMA_TYPE(problem_body, "Why a request was refused (RFC 9457).");
-
 /* ---- all of them, in the order of api/types.h */
 
 static const struct schema_type *const types[] = {
-    &schema_job_logic,      &schema_job_spec,           &schema_tag,
-    &schema_input_offset,   &schema_kept_state,         &schema_agent_registration,
-    &schema_agent_welcome,  &schema_document_job,       &schema_document_task,
-    &schema_agent_document, &schema_partition_progress, &schema_task_problem,
-    &schema_task_report,    &schema_agent_report,       &schema_follow,
-    &schema_report_answer,  &schema_job_view,           &schema_job_status,
-    &schema_partition_view, &schema_processor_view,     &schema_map_partition,
-    &schema_map_view,       &schema_map_key_view,       &schema_problem_view,
-    &schema_agent_view,     &schema_operation_view,     &schema_handoff_view,
-    &schema_move_request,   &schema_rebalance_request,  &schema_event_view,
-    &schema_job_page,       &schema_processor_page,     &schema_problem_page,
-    &schema_agent_page,     &schema_operation_page,     &schema_handoff_page,
-    &schema_event_page,     &schema_version_view,       &schema_field_error,
+    &schema_job_logic,
+    &schema_job_spec,
+    &schema_tag,
+    &schema_input_offset,
+    &schema_chosen_offset,
+    &schema_kept_state,
+    &schema_agent_registration,
+    &schema_agent_welcome,
+    &schema_document_job,
+    &schema_document_task,
+    &schema_document_source,
+    &schema_agent_document,
+    &schema_partition_progress,
+    &schema_task_problem,
+    &schema_task_report,
+    &schema_agent_report,
+    &schema_follow,
+    &schema_report_answer,
+    &schema_job_view,
+    &schema_job_status,
+    &schema_partition_view,
+    &schema_learner_view,
+    &schema_standby_view,
+    &schema_record_view,
+    &schema_backup_view,
+    &schema_processor_view,
+    &schema_map_partition,
+    &schema_map_view,
+    &schema_map_key_view,
+    &schema_problem_view,
+    &schema_pause_view,
+    &schema_group_view,
+    &schema_pause_request,
+    &schema_maintenance_view,
+    &schema_maintenance_request,
+    &schema_skip_request,
+    &schema_skip_view,
+    &schema_offsets_request,
+    &schema_offset_choice_view,
+    &schema_offsets_view,
+    &schema_eligibility_view,
+    &schema_eligibility_request,
+    &schema_drain_request,
+    &schema_drain_left_view,
+    &schema_drain_view,
+    &schema_agent_view,
+    &schema_operation_view,
+    &schema_handoff_view,
+    &schema_move_request,
+    &schema_rebalance_request,
+    &schema_plan_request,
+    &schema_plan_move,
+    &schema_plan_view,
+    &schema_event_view,
+    &schema_job_page,
+    &schema_processor_page,
+    &schema_problem_page,
+    &schema_agent_page,
+    &schema_operation_page,
+    &schema_handoff_page,
+    &schema_skip_page,
+    &schema_event_page,
+    &schema_version_view,
+    &schema_field_error,
     &schema_problem_body,
 };
 

@@ -142,16 +142,9 @@ static void check_settings(const struct job_spec *spec, struct codec_faults *fau
 
 static void check_available(const struct job_spec *spec, struct codec_faults *faults)
 {
-    if (spec->standbys > 0)
-        codec_faults_add(faults, "/standbys",
-                         "must be 0: standbys are not available in this version");
     if (spec->auto_expand)
         codec_faults_add(faults, "/auto_expand",
                          "must be false: expansion is not available in this version");
-    if (spec->seed == SEED_SNAPSHOT)
-        codec_faults_add(faults, "/seed",
-                         "must be \"auto\" or \"replay\": snapshots are not available in this "
-                         "version");
 }
 
 enum err_code spec_check(const struct job_spec *spec, struct codec_faults *reterr_faults)

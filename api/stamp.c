@@ -10,10 +10,16 @@ void stamp_format(const struct stamp *stamp, char ret_text[STAMP_TEXT_BYTES])
                           stamp->processor, (unsigned long long)stamp->epoch);
 
     assert(length > 0 && length < STAMP_TEXT_BYTES);
+    if (stamp->records == API_UNKNOWN)
+        return;
+    length += snprintf(ret_text + length, STAMP_TEXT_BYTES - (size_t)length, " %lld",
+                       (long long)stamp->records);
+    assert(length < STAMP_TEXT_BYTES);
 }
 
-/* Decimal digits without sign or leading zeros, ended by `end`; NULL when it is not that. */
-static const char *parse_number(const char *text, char end, uint64_t max, uint64_t *ret_number)
+/* Decimal digits without sign or leading zeros, ended by a space or by the text's end; NULL when it
+ * is not that. */
+static const char *parse_number(const char *text, uint64_t max, uint64_t *ret_number)
 {
     uint64_t number = 0;
     const char *p = text;
@@ -25,7 +31,7 @@ static const char *parse_number(const char *text, char end, uint64_t max, uint64
             return NULL;
         number = number * 10 + digit;
     }
-    if (p == text || *p != end || (*text == '0' && p != text + 1))
+    if (p == text || (*p != ' ' && *p != '\0') || (*text == '0' && p != text + 1))
         return NULL;
     *ret_number = number;
     return p;
@@ -47,8 +53,8 @@ static bool is_uuid(const char *text)
 
 bool stamp_parse(const char *text, struct stamp *ret_stamp)
 {
-    struct stamp stamp = {0};
-    uint64_t processor, epoch;
+    struct stamp stamp = {.records = API_UNKNOWN};
+    uint64_t processor, epoch, records;
     const char *p;
 
     if (text == NULL || strncmp(text, "b1 ", 3) != 0)
@@ -57,9 +63,18 @@ bool stamp_parse(const char *text, struct stamp *ret_stamp)
     if (!is_uuid(text) || text[API_UUID_BYTES] != ' ')
         return false;
     memcpy(stamp.incarnation, text, API_UUID_BYTES);
-    p = parse_number(text + API_UUID_BYTES + 1, ' ', UINT32_MAX, &processor);
-    if (p == NULL || parse_number(p + 1, '\0', UINT64_MAX, &epoch) == NULL)
+    p = parse_number(text + API_UUID_BYTES + 1, UINT32_MAX, &processor);
+    if (p == NULL || *p != ' ')
         return false;
+    p = parse_number(p + 1, UINT64_MAX, &epoch);
+    if (p == NULL)
+        return false;
+    if (*p == ' ') {
+        p = parse_number(p + 1, INT64_MAX, &records);
+        if (p == NULL || *p != '\0')
+            return false;
+        stamp.records = (int64_t)records;
+    }
     stamp.processor = (uint32_t)processor;
     stamp.epoch = epoch;
     *ret_stamp = stamp;

@@ -1,7 +1,8 @@
 /*
- * The stamp: metadata of every committed offset, "b1 <job incarnation> <processor> <epoch>" (D3.1).
- * By it an activation sees whether someone newer owns the partition, and tells our own offsets from
- * those of an operator's tool or another consumer. Pure; any thread.
+ * The stamp: metadata of every committed offset, "b1 <job incarnation> <processor> <epoch>
+ * [<records>]" (D3.1). By it an activation sees whether someone newer owns the partition, tells our
+ * own offsets from those of an operator's tool or another consumer, and whether a replay up to the
+ * offset has met every record that its owner had met (D3.6). Pure; any thread.
  */
 #ifndef BATON_API_STAMP_H
 #define BATON_API_STAMP_H
@@ -16,7 +17,9 @@
 struct stamp {
     char incarnation[API_UUID_BYTES + 1];
     uint32_t processor;
-    uint64_t epoch; /* 0: start offsets, committed by the coordinator */
+    uint64_t epoch;  /* 0: start offsets, committed by the coordinator */
+    int64_t records; /* of the partition, from T0 up to the offset, as its owner met them; left out
+                        when API_UNKNOWN */
 };
 
 void stamp_format(const struct stamp *stamp, char ret_text[STAMP_TEXT_BYTES]);

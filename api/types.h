@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/types_plan.h"
+#include "api/types_request.h"
+
 #define API_UNKNOWN INT64_C(-1)
 
 /* The agent protocol: an agent and a coordinator work together when their ranges [minimum, version]
@@ -40,6 +43,8 @@
 #define API_TASKS_MAX            10000 /* of one agent */
 #define API_TAGS_MAX             32
 #define API_UUID_BYTES           36
+#define API_SKIPS_MAX            1000 /* records of a job that are passed by somebody's word */
+#define API_SKIPS_PARTITION_MAX  100  /* ... of one partition */
 
 /* ---------------------------------------------------------------- the job's specification (D7) */
 
@@ -106,15 +111,11 @@ enum task_state {
     TASK_STATE_CAUGHT_UP,
     TASK_STATE_REPLAYING,
     TASK_STATE_ACTIVE,
+    TASK_STATE_PAUSED,
     TASK_STATE_RELEASING,
     TASK_STATE_CLOSED,
     TASK_STATE_FENCED,
     TASK_STATE_FAILED
-};
-
-struct uint_list {
-    uint32_t *items;
-    size_t count;
 };
 
 /* The hash by which keys were found to be spread over partitions; UNDETERMINED until there were
@@ -137,6 +138,14 @@ struct input_offset {
     int64_t offset;
 };
 
+/* Where the committed offset is `found` (API_UNKNOWN: there is none), T1 is `offset`. */
+struct chosen_offset {
+    uint32_t topic; /* index in spec.inputs */
+    uint32_t partition;
+    int64_t found;
+    int64_t offset;
+};
+
 struct kept_state {
     char *job;
     char *job_incarnation;
@@ -147,15 +156,23 @@ struct kept_state {
     } learned; /* T2 */
 };
 
+/* A document's version: (coordinator's start number, number of its last durable decision); "3.17"
+ * in JSON. */
+struct document_version {
+    uint64_t start;
+    uint64_t decision;
+};
+
 /* POST /agent/v1/agents */
 struct agent_registration {
     char *agent_id;
     char *incarnation; /* UUID of this start */
     uint32_t protocol;
     uint32_t protocol_minimum;
-    char *version;     /* of the agent's software, for people */
-    char *address;     /* http://host:port of the agent's own endpoint, or NULL */
-    uint32_t capacity; /* most tasks, 1..API_TASKS_MAX */
+    char *version;         /* of the agent's software, for people */
+    char *address;         /* http://host:port of the agent's own endpoint, or NULL */
+    uint32_t capacity;     /* most tasks, 1..API_TASKS_MAX */
+    uint32_t max_learners; /* at a time; 0: no limit of the agent's */
     struct {
         struct tag *items;
         size_t count;
@@ -164,6 +181,18 @@ struct agent_registration {
         struct kept_state *items;
         size_t count;
     } kept;
+
+    /* What a coordinator may not know that has lost its database, or has an older one. */
+    char *cluster;                    /* that this start works for; NULL: none yet */
+    struct document_version document; /* version of the newest one that it was told; 0.0: none */
+    struct {
+        struct document_job *items;
+        size_t count;
+    } jobs; /* of that document */
+    struct {
+        struct document_task *items;
+        size_t count;
+    } tasks; /* of that document */
 };
 
 struct agent_welcome { /* the answer */
@@ -172,13 +201,6 @@ struct agent_welcome { /* the answer */
     int64_t agent_timeout_ms;
     int64_t report_interval_ms;
     int64_t poll_wait_ms;
-};
-
-/* A document's version: (coordinator's start number, number of its last durable decision); "3.17"
- * in JSON. */
-struct document_version {
-    uint64_t start;
-    uint64_t decision;
 };
 
 struct document_job {
@@ -190,11 +212,18 @@ struct document_job {
     uint32_t processors_initial; /* M0 */
     uint32_t processors;         /* M */
     enum effective_partitioner partitioner;
-    bool paused;
+    bool paused;  /* its owners put nothing out and commit nothing */
+    bool frozen;  /* ... because others are in its group, whose commits are not accepted */
+    bool waiting; /* ... until others have left its group: what they commit is followed */
     struct {
         struct input_offset *items;
         size_t count;
     } origins; /* T0 of every input partition */
+};
+
+struct document_source { /* an agent that has a copy of a task's state */
+    char *agent;
+    char *address; /* of its endpoint */
 };
 
 struct document_task {
@@ -206,6 +235,27 @@ struct document_task {
     bool release;           /* role active: finish the batch, commit, give S1 up (D4) */
     struct uint_list owned; /* S1, ascending */
     struct uint_list read;  /* S2, ascending, holds all of S1 */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } paused_t1; /* T1 at which the processor was paused, until it is active again; else empty */
+    struct {
+        struct chosen_offset *items;
+        size_t count;
+    } chosen; /* T1 as somebody has chosen it, until the processor is active again; else empty */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } skips; /* records of S2 that are never given to the logic; ascending */
+    struct {
+        struct document_source *items;
+        size_t count;
+    } sources;        /* in the order in which to ask them for a snapshot */
+    char *seed_token; /* to ask them with; NULL: there are none */
+    struct {
+        char **items;
+        size_t count;
+    } readers; /* tokens with which others may have a snapshot of this task's state */
 };
 
 /* GET /agent/v1/agents/{id}/assignment?incarnation=&after=&wait= : all tasks that the agent shall
@@ -252,12 +302,21 @@ struct task_report {
     struct {
         struct partition_progress *items;
         size_t count;
-    } progress;       /* of S2 */
+    } progress; /* of S2 */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } halted; /* the record that it can not pass, until somebody does something; empty: none */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } found; /* committed offsets that it does not go on from, and so waits; API_UNKNOWN: gone */
     uint64_t records; /* applied with output since the task's start */
     uint64_t outputs;
     uint64_t replayed; /* applied silently since the task's start */
     uint64_t skipped_null_key;
     uint64_t skipped_error;
+    uint64_t skipped_asked; /* because somebody said so */
     uint64_t dead_lettered;
     uint64_t commits;
     uint64_t aborts;
@@ -265,6 +324,9 @@ struct task_report {
     double replayed_per_s;
     uint64_t state_rows;
     uint64_t state_bytes;
+    char *seed_source; /* agent that the state was got from, or is being; NULL: none */
+    uint64_t seed_rows, seed_rows_total; /* of that snapshot */
+    uint64_t seed_bytes;
     struct {
         struct task_problem *items;
         size_t count;
@@ -276,6 +338,9 @@ struct agent_report {
     char *incarnation;
     struct document_version version; /* of the document that it works by; 0.0: none yet */
     bool stopping; /* the agent is on its way out: commits are done, it will be back or not */
+    /* NO: it stays, or it comes back. DRAIN: it works on until others have what it has. RELEASE:
+     * others shall take over what it has, it is not waited for. */
+    enum agent_leaving { AGENT_LEAVING_NO, AGENT_LEAVING_DRAIN, AGENT_LEAVING_RELEASE } leaving;
     struct {
         struct task_report *items;
         size_t count;
@@ -292,309 +357,14 @@ struct follow { /* T1 for one learner, one vector of one commit of its owner */
 };
 
 struct report_answer {
+    bool safe_to_stop;  /* it is to leave, and has nothing any more */
+    bool drain_refused; /* it wants to leave, and nobody could take what it has */
     struct {
         struct follow *items;
         size_t count;
     } follow;
 };
 
-/* ---------------------------------------------------------------- what people and tools read (D7)
- */
-
-enum job_state { JOB_STATE_CREATING, JOB_STATE_RUNNING, JOB_STATE_DELETING, JOB_STATE_FAILED };
-
-struct job_view {
-    char *name;
-    char *incarnation;
-    enum job_state state;
-    uint64_t generation; /* rises with every change of the spec; the ETag */
-    int64_t created_at;
-    struct job_spec spec;
-    char *operation; /* id of the operation that creates or deletes it, or NULL */
-    struct {
-        char **items;
-        size_t count;
-    } warnings;
-};
-
-struct job_status { /* flat numbers; sums over the job's processors */
-    char *name;
-    enum job_state state;
-    uint32_t partitions_initial, partitions, processors_initial, processors;
-    uint32_t processors_active, processors_replaying, processors_unassigned, processors_failed;
-    uint32_t agents; /* that hold a task of it */
-    uint32_t handoffs_running;
-    int64_t lag_records;     /* sum of stable_end - T1; API_UNKNOWN while any is unknown */
-    int64_t lag_records_max; /* of one partition */
-    int64_t replay_records;  /* sum of T1 - T2 where T2 < T1 */
-    double records_per_s;
-    double replayed_per_s;
-    uint64_t state_rows, state_bytes;
-    uint32_t problems;
-    int64_t observed_at; /* oldest of the reports that this sums up; API_UNKNOWN when none */
-};
-
-struct partition_view {
-    char *topic;
-    uint32_t partition;
-    bool owned; /* in S1 */
-    int64_t t0, t1, t2, log_start, stable_end, end;
-    int64_t lag_records; /* stable_end - t1 */
-};
-
-struct processor_view {
-    char *job;
-    uint32_t processor;
-    char *agent; /* owner, or NULL */
-    char *agent_incarnation;
-    bool agent_alive;
-    uint64_t epoch;
-    char *state; /* the owner task's state as reported for this epoch, or "unassigned", "assigned",
-                    "agent_lost" */
-    struct uint_list owned; /* S1 */
-    struct uint_list read;  /* S2 */
-    int64_t lag_records;
-    double records_per_s, replayed_per_s;
-    int64_t eta_ms; /* until it has caught up at the present rate; API_UNKNOWN when it can not be
-                       told */
-    char *reason;   /* why it is where it is, for a person, or NULL */
-    uint64_t records, outputs, replayed, skipped_null_key, skipped_error, dead_lettered, commits,
-        aborts;
-    uint64_t state_rows, state_bytes;
-    int64_t reported_at;
-    struct {
-        struct partition_view *items;
-        size_t count;
-    } partitions;
-};
-
-struct map_partition {
-    uint32_t partition;
-    uint32_t processor;
-    char *agent;
-    int64_t parent; /* API_UNKNOWN: none */
-};
-
-struct map_view {
-    char *job;
-    uint64_t version;
-    uint32_t partitions_initial, partitions, partitions_level, partitions_split_pointer;
-    uint32_t processors_initial, processors, processors_level, processors_split_pointer;
-    enum effective_partitioner partitioner;
-    char *partitioner_reason;
-    struct {
-        struct map_partition *items;
-        size_t count;
-    } items;
-};
-
-struct map_key_view {
-    char *job;
-    char *key;
-    enum effective_partitioner
-        partitioner; /* UNDETERMINED and OPAQUE answer 409: a key can not be placed */
-    uint32_t hash;
-    struct uint_list path; /* buckets from the initial one to the present one */
-    uint32_t partition;
-    uint32_t processor;
-    char *agent;
-};
-
-enum problem_severity { PROBLEM_SEVERITY_WARNING, PROBLEM_SEVERITY_CRITICAL };
-
-struct problem_view {
-    char *code;
-    enum problem_severity severity;
-    char *job;
-    int64_t processor; /* API_UNKNOWN: the whole job */
-    char *agent;       /* or NULL */
-    int64_t since_at;
-    char *detail;
-    char *action; /* what to do */
-};
-
-struct agent_view {
-    char *agent_id;
-    char *incarnation;
-    enum agent_state { AGENT_STATE_ALIVE, AGENT_STATE_STOPPED, AGENT_STATE_LOST } state;
-    char *version;
-    char *address;
-    uint32_t protocol;
-    uint32_t capacity;
-    struct {
-        struct tag *items;
-        size_t count;
-    } tags;
-    uint32_t tasks;        /* that it should have */
-    uint32_t tasks_active; /* reported active */
-    int64_t registered_at;
-    int64_t seen_at;
-    struct document_version assigned; /* version of its document */
-    struct document_version applied;  /* version that it reported */
-};
-
-/* One move of a processor's partitions (D4); drawn in coordinator/core/handoff.h. This version
- * makes no splits. */
-enum handoff_kind { HANDOFF_KIND_RELOCATE, HANDOFF_KIND_SPLIT };
-
-enum handoff_state {
-    HANDOFF_STATE_LEARNING,
-    HANDOFF_STATE_CAUGHT_UP,
-    HANDOFF_STATE_RELEASING,
-    HANDOFF_STATE_RELEASED,
-    HANDOFF_STATE_ACTIVATING,
-    HANDOFF_STATE_DONE,
-    HANDOFF_STATE_CANCELLED,
-    HANDOFF_STATE_FAILED
-};
-
-struct handoff_view {
-    uint64_t id;
-    enum handoff_kind kind;
-    char *job;
-    uint32_t processor;
-    enum handoff_state state;
-    bool forced;                    /* the source was not waited for: it was lost */
-    char *source;                   /* agent that gives it up */
-    char *target;                   /* agent that gets it; a later one when the first was lost */
-    uint64_t source_epoch;          /* that the source gives up */
-    uint64_t target_epoch;          /* that the target activates under; 0: not decided yet */
-    struct uint_list partitions;    /* S1 that moves */
-    char *operation;                /* that asked for it, or NULL */
-    char *reason;                   /* why it was started */
-    char *error;                    /* why it was cancelled or failed, or NULL */
-    char *waiting;                  /* what it waits for, for a person; NULL when it has ended */
-    int64_t lag_records;            /* the target's caught_up_lag */
-    int64_t replay_records;         /* records of S2 that the target has still to apply */
-    double replayed_per_s;          /* the target's rate */
-    int64_t eta_ms;                 /* until it has caught up at that rate; API_UNKNOWN */
-    int64_t started_at, changed_at; /* changed_at: of the present state */
-    int64_t learning_ms, caught_up_ms, releasing_ms, released_ms,
-        activating_ms;     /* spent in each state; API_UNKNOWN: not been there */
-    int64_t output_gap_ms; /* from the word to stop (forced: the source's last report) until the
-                              target's first commit was reported; API_UNKNOWN: not yet */
-};
-
-/* POST /v1/jobs/{job}/moves */
-struct move_request {
-    uint32_t processor;
-    char *agent; /* target; NULL: the planner chooses */
-    char *reason;
-};
-
-/* POST /v1/jobs/{job}/rebalance */
-struct rebalance_request {
-    char *reason;
-};
-
-enum operation_state {
-    OPERATION_STATE_PENDING,
-    OPERATION_STATE_RUNNING,
-    OPERATION_STATE_SUCCEEDED,
-    OPERATION_STATE_FAILED,
-    OPERATION_STATE_CANCELLED
-};
-
-struct operation_view {
-    char *id;
-    char *kind; /* "create_job", "delete_job", "move", "rebalance" */
-    char *job;
-    enum operation_state state;
-    char *step;   /* what it is doing or waiting for, for a person */
-    char *reason; /* given by the caller, or NULL */
-    char *error;  /* why it failed or what it retries, or NULL */
-    int64_t created_at;
-    int64_t updated_at;
-};
-
-struct event_view {
-    uint64_t id;
-    int64_t at;
-    char *kind; /* "job_created", "processor_assigned", "agent_lost", ... */
-    char *job;  /* or NULL, as the next three */
-    int64_t processor;
-    char *agent;
-    char *operation;
-    char *actor;  /* who: "api <address>", "agent <id>", "coordinator" */
-    char *detail; /* why, for a person */
-};
-
-/* Lists are pages: {"items": [...], "next": "<cursor>" or null}. */
-struct job_page {
-    struct {
-        struct job_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-struct processor_page {
-    struct {
-        struct processor_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-struct problem_page {
-    struct {
-        struct problem_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-struct agent_page {
-    struct {
-        struct agent_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-struct operation_page {
-    struct {
-        struct operation_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-struct handoff_page {
-    struct {
-        struct handoff_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-struct event_page {
-    struct {
-        struct event_view *items;
-        size_t count;
-    } items;
-    char *next;
-};
-
-struct version_view {
-    char *version;
-    char *component;
-    uint32_t protocol, protocol_minimum;
-    char *librdkafka, *sqlite, *microhttpd;
-};
-
-/* One thing wrong with a request; `pointer` is an RFC 6901 JSON pointer into the body ("" the body
- * itself). */
-struct field_error {
-    char *pointer;
-    char *detail;
-};
-
-/* An RFC 9457 problem body (application/problem+json). */
-struct problem_body {
-    char *type;  /* "urn:baton:problem:<code>" */
-    char *title; /* of the code's entry in api/problem.h */
-    uint32_t status;
-    char *detail; /* this occurrence, and what to do */
-    char *code;
-    struct {
-        struct field_error *items;
-        size_t count;
-    } errors;
-};
+#include "api/types_view.h"
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/logger.h"
 #include "common/mem.h"
+#include "coordinator/archive_backup.h"
 
 #define WAITS_MAX     1000
 #define RETRY_AFTER_S 1
@@ -62,7 +63,7 @@ static bool answer_events(struct archive *archive, const struct archive_query *q
     struct event_page page = {0};
     struct err err;
     struct store_event_query wanted = {
-        .after = query->after, .job = query->job, .limit = query->limit};
+        .after = query->after, .job = query->job, .limit = query->limit, .last = query->last};
     if (store_events(archive->store, wanted, &page, &err) != ERR_NONE) {
         answer_unreadable(archive, query->request, &err);
         return true;
@@ -127,7 +128,7 @@ void archive_forget(struct archive *archive, uint64_t request)
 
 int64_t archive_deadline_ms(const struct archive *archive)
 {
-    int64_t deadline_ms = INT64_MAX;
+    int64_t deadline_ms = archive->backup != NULL ? 0 : INT64_MAX; /* whenever nobody else comes */
     for (size_t i = 0; i < archive->waits.count; i++) {
         if (archive->waits.items[i].deadline_ms < deadline_ms)
             deadline_ms = archive->waits.items[i].deadline_ms;
@@ -138,6 +139,7 @@ int64_t archive_deadline_ms(const struct archive *archive)
 void archive_tick(struct archive *archive, int64_t now_ms)
 {
     size_t kept = 0;
+    archive_backup_tick(archive);
     for (size_t i = 0; i < archive->waits.count; i++) {
         struct archive_wait wait = archive->waits.items[i];
         if (wait.deadline_ms > now_ms) {
@@ -286,6 +288,9 @@ void archive_ask(struct archive *archive, struct archive_query *query)
     case ARCHIVE_QUERY_HANDOFF:
         ask_handoff(archive, query->request, query->handoff);
         return;
+    case ARCHIVE_QUERY_BACKUP:
+        archive_backup_ask(archive, query->request);
+        return;
     }
     assert(!"a kind of query");
 }
@@ -308,5 +313,6 @@ void archive_finish(struct archive *archive)
     for (size_t i = 0; i < archive->waits.count; i++)
         archive_query_finish(&archive->waits.items[i].query);
     free(archive->waits.items);
+    archive_backup_finish(archive);
     *archive = (struct archive){0};
 }

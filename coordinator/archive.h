@@ -18,7 +18,8 @@ enum archive_query_kind {
     ARCHIVE_QUERY_OPERATIONS,
     ARCHIVE_QUERY_OPERATION,
     ARCHIVE_QUERY_HANDOFFS,
-    ARCHIVE_QUERY_HANDOFF
+    ARCHIVE_QUERY_HANDOFF,
+    ARCHIVE_QUERY_BACKUP /* not a question, but of the store as well: see archive_backup.h */
 };
 
 struct archive_query { /* owns `job` */
@@ -27,6 +28,7 @@ struct archive_query { /* owns `job` */
     char *job;       /* of a list: NULL for all */
     uint32_t limit;  /* of a list */
     uint64_t after;  /* EVENTS: ids above it */
+    bool last;       /* EVENTS: of these the newest `limit` */
     int64_t wait_ms; /* EVENTS: for the first one, when there is none */
     uint64_t before; /* OPERATIONS, HANDOFFS: ids below it; 0: from the newest on */
     bool only_state; /* OPERATIONS, HANDOFFS: in one of these */
@@ -49,6 +51,8 @@ struct archive {
         struct archive_wait *items;
         size_t count, capacity;
     } waits;
+    const char *backup_dir;        /* borrowed; NULL or "": backups are refused */
+    struct archive_backup *backup; /* under way, or NULL */
 };
 
 void archive_init(struct archive *archive, struct store *store, int64_t wait_ms_max,

@@ -11,6 +11,7 @@
 #include "common/mailbox.h"
 #include "common/mem.h"
 #include "common/rng.h"
+#include "coordinator/recovery_log.h"
 
 #define MAILBOX_CAPACITY                                                                           \
     4096                        /* above KAFKA_CALLS_MAX: results have as many places of their own \
@@ -56,6 +57,7 @@ struct coordinator {
     bool urgent; /* a decision waits to be published */
     int64_t published_ms, publish_took_ms;
     struct archive archive;
+    struct recovery_log recovery_log;
     struct { /* calls that the Kafka thread had no place for, as failed ones: steps of their own */
         struct kafka_result *items;
         size_t count, capacity;
@@ -187,6 +189,7 @@ static void keep_refused_call(struct coordinator *coordinator, const struct kafk
     coordinator->refused_calls.items[coordinator->refused_calls.count++] =
         (struct kafka_result){.id = call->id,
                               .kind = call->kind,
+                              .job = mem_strdup(call->job),
                               .failed = true,
                               .detail = mem_strdup("too many calls to Kafka wait")};
 }
@@ -276,6 +279,9 @@ static void step(struct coordinator *coordinator, struct coord_event *event)
     coordinator->wake_ms = update.wake_ms;
     if (commit(coordinator, &update, &err) == ERR_NONE) {
         set_working(coordinator, true);
+        coordinator->config.core.recover = coordinator->cluster.config.recover; /* once is enough */
+        if (recovery_log_see(&coordinator->recovery_log, &coordinator->cluster))
+            coordinator->dirty.all = coordinator->urgent = true;
         carry_out(coordinator, &update);
     } else {
         give_up_update(coordinator, &update, request, &err);
@@ -495,9 +501,12 @@ enum err_code coordinator_create(const struct coordinator_config *config,
     cluster_init(&coordinator->cluster, config->core);
     enum err_code code = store_open(config->database, &coordinator->store, reterr);
     if (code == ERR_NONE) {
+        if (config->retention.events > 0)
+            store_retain(coordinator->store, config->retention);
         archive_init(&coordinator->archive, coordinator->store, config->core.poll_wait_ms_max,
                      answer, coordinator);
         coordinator->archive.complete = complete_handoff;
+        coordinator->archive.backup_dir = config->backup_dir;
         code = store_load(coordinator->store, &coordinator->cluster, reterr);
     }
     if (code != ERR_NONE) {
@@ -540,6 +549,7 @@ void coordinator_destroy(struct coordinator *coordinator)
         kafka_result_finish(&coordinator->refused_calls.items[i]);
     free(coordinator->refused_calls.items);
     publish_clear(&coordinator->dirty);
+    recovery_log_finish(&coordinator->recovery_log);
     cluster_finish(&coordinator->cluster);
     store_close(coordinator->store);
     mailbox_destroy(coordinator->mailbox);

@@ -32,9 +32,11 @@
 struct coordinator;
 
 struct coordinator_config {
-    const char *database; /* path */
+    const char *database;   /* path */
+    const char *backup_dir; /* borrowed; "" or NULL: none */
     struct coord_config core;
-    struct publisher *publisher; /* borrowed */
+    struct store_retention retention; /* of history; zero: the store's defaults */
+    struct publisher *publisher;      /* borrowed */
     /* Owner thread: takes the answer's content and zeroes it. */
     void (*answer)(void *context, struct answer *answer);
     void *context;

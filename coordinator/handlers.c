@@ -105,6 +105,14 @@ static void list_problems(struct exchange *exchange, const struct view_job *job)
     exchange_value(exchange, &schema_problem_page, &page, 0);
 }
 
+static void list_skips(struct exchange *exchange, const struct view_job *job)
+{
+    struct skip_page page = {0};
+    page.items.items = job->skips.items;
+    page.items.count = job->skips.count;
+    exchange_value(exchange, &schema_skip_page, &page, 0);
+}
+
 /* ---- processors */
 
 static void list_processors(struct exchange *exchange, const struct view_job *job)
@@ -260,12 +268,27 @@ static void list_agents(struct exchange *exchange, const struct view *view)
     exchange_value(exchange, &schema_agent_page, &page, 0);
 }
 
+static void get_drain(struct exchange *exchange, const struct view *view)
+{
+    const char *agent_id = exchange->match.parameters[0];
+    const struct drain_view *drain = view_find_drain(view, agent_id);
+    if (view_find_agent(view, agent_id) == NULL)
+        exchange_problem(exchange, "agent_not_found", "there is no agent \"%s\"", agent_id);
+    else if (drain == NULL)
+        exchange_problem(exchange, "drain_not_found", "agent \"%s\" is not asked to leave",
+                         agent_id);
+    else
+        exchange_value(exchange, &schema_drain_view, drain, 0);
+}
+
 static void get_agent(struct exchange *exchange, const struct view *view)
 {
     const char *agent_id = exchange->match.parameters[0];
     const struct agent_view *agent = view_find_agent(view, agent_id);
     if (agent == NULL)
         exchange_problem(exchange, "agent_not_found", "there is no agent \"%s\"", agent_id);
+    else if (exchange->match.route->id == ROUTE_ELIGIBILITY_GET)
+        exchange_value(exchange, &schema_eligibility_view, &agent->eligibility, 0);
     else
         exchange_value(exchange, &schema_agent_view, agent, 0);
 }
@@ -280,12 +303,18 @@ static void get_agent(struct exchange *exchange, const struct view *view)
  */
 static void get_readiness(struct exchange *exchange)
 {
+    static const char *const codes[] = {[RECOVERY_VERIFYING] = "starting",
+                                        [RECOVERY_OUTDATED] = "database_outdated",
+                                        [RECOVERY_COLLECTING] = "recovering"};
     const struct metrics_sources *sources = &exchange->http->config.sources;
     const struct view *view = publish_acquire(sources->publisher);
-    bool published = view != NULL;
-    publish_release(view);
-    if (!published)
+    if (view == NULL)
         exchange_problem(exchange, "starting", "the database is being loaded");
+    else if (view->recovery != RECOVERY_NONE)
+        exchange_problem(exchange, codes[view->recovery], "%s",
+                         view->recovery_detail != NULL
+                             ? view->recovery_detail
+                             : "Kafka is asked whether the database is the newest");
     else if (!coordinator_working(sources->coordinator))
         exchange_problem(exchange, "store_failed", "the database does not take changes");
     else if (!kafka_answered(sources->kafka))
@@ -293,6 +322,7 @@ static void get_readiness(struct exchange *exchange)
                          "no broker of kafka.bootstrap.servers has answered yet");
     else
         exchange_text(exchange, TYPE_TEXT, "ok\n", 3, true);
+    publish_release(view);
 }
 
 static void get_metrics(struct exchange *exchange)
@@ -325,6 +355,13 @@ static void get_openapi(struct exchange *exchange)
     exchange_text(exchange, "application/json", (char *)text, bytes, true);
 }
 
+static void get_file(struct exchange *exchange)
+{
+    struct web_file file;
+    web_file(exchange->match.route->id, &file);
+    exchange_file(exchange, &file);
+}
+
 /* ---- dispatch */
 
 static void read_job(struct exchange *exchange, const struct view *view)
@@ -341,6 +378,9 @@ static void read_job(struct exchange *exchange, const struct view *view)
         return;
     case ROUTE_JOB_PROBLEMS:
         list_problems(exchange, job);
+        return;
+    case ROUTE_JOB_SKIPS:
+        list_skips(exchange, job);
         return;
     case ROUTE_JOB_PROCESSORS:
         list_processors(exchange, job);
@@ -366,7 +406,14 @@ static void read_view(struct exchange *exchange, const struct view *view)
         list_agents(exchange, view);
         return;
     case ROUTE_AGENT_GET:
+    case ROUTE_ELIGIBILITY_GET:
         get_agent(exchange, view);
+        return;
+    case ROUTE_DRAIN_GET:
+        get_drain(exchange, view);
+        return;
+    case ROUTE_MAINTENANCE_GET:
+        exchange_value(exchange, &schema_maintenance_view, &view->maintenance, 0);
         return;
     default:
         read_job(exchange, view);
@@ -391,6 +438,11 @@ static bool read_process(struct exchange *exchange)
     case ROUTE_OPENAPI:
         get_openapi(exchange);
         return true;
+    case ROUTE_DASHBOARD:
+    case ROUTE_DASHBOARD_STYLE:
+    case ROUTE_DASHBOARD_SCRIPT:
+        get_file(exchange);
+        return true;
     default:
         return false;
     }
@@ -408,17 +460,34 @@ bool handlers_is_read(enum route_id id)
     case ROUTE_JOB_MAP:
     case ROUTE_AGENTS_LIST:
     case ROUTE_AGENT_GET:
+    case ROUTE_ELIGIBILITY_GET:
+    case ROUTE_DRAIN_GET:
+    case ROUTE_JOB_SKIPS:
+    case ROUTE_MAINTENANCE_GET:
     case ROUTE_HEALTHZ:
     case ROUTE_READYZ:
     case ROUTE_METRICS:
     case ROUTE_VERSION:
     case ROUTE_OPENAPI:
+    case ROUTE_DASHBOARD:
+    case ROUTE_DASHBOARD_STYLE:
+    case ROUTE_DASHBOARD_SCRIPT:
         return true;
     case ROUTE_JOB_PUT:
     case ROUTE_JOB_DELETE:
     case ROUTE_AGENT_FORGET:
+    case ROUTE_ELIGIBILITY_PUT:
+    case ROUTE_DRAIN_PUT:
+    case ROUTE_DRAIN_CANCEL:
     case ROUTE_JOB_MOVE:
     case ROUTE_JOB_REBALANCE:
+    case ROUTE_JOB_PAUSE:
+    case ROUTE_JOB_RESUME:
+    case ROUTE_JOB_SKIP:
+    case ROUTE_JOB_OFFSETS:
+    case ROUTE_PLAN:
+    case ROUTE_MAINTENANCE_PUT:
+    case ROUTE_BACKUP:
     case ROUTE_HANDOFFS_LIST:
     case ROUTE_HANDOFF_GET:
     case ROUTE_HANDOFF_CANCEL:
@@ -430,6 +499,7 @@ bool handlers_is_read(enum route_id id)
     case ROUTE_AGENT_DEREGISTER:
     case ROUTE_AGENT_ASSIGNMENT:
     case ROUTE_AGENT_REPORT:
+    case ROUTE_SNAPSHOT: /* the agents' own */
         return false;
     }
     assert(!"a route");

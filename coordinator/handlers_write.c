@@ -7,6 +7,7 @@
 #include "api/spec.h"
 #include "api/text.h"
 #include "common/mem.h"
+#include "coordinator/core/dry_run.h"
 #include "coordinator/core/view.h"
 #include "coordinator/http_private.h"
 #include "coordinator/request.h"
@@ -144,8 +145,77 @@ static void rebalance_job(struct exchange *exchange)
     struct coord_event event = {.kind = COORD_EVENT_REBALANCE,
                                 .name = mem_strdup(exchange->match.parameters[0]),
                                 .reason = request.reason,
+                                .plan = request.plan,
                                 .actor = api_actor(exchange)};
     exchange_post(exchange, &event);
+}
+
+static void hold_job(struct exchange *exchange)
+{
+    bool pause = exchange->match.route->id == ROUTE_JOB_PAUSE;
+    struct pause_request request = {0};
+    if (!check_job_name(exchange) || !exchange_decode(exchange, &schema_pause_request, &request))
+        return;
+    struct coord_event event = {.kind = pause ? COORD_EVENT_PAUSE : COORD_EVENT_RESUME,
+                                .name = mem_strdup(exchange->match.parameters[0]),
+                                .reason = request.reason,
+                                .actor = api_actor(exchange)};
+    exchange_post(exchange, &event);
+}
+
+static void set_maintenance(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_MAINTENANCE};
+    if (!exchange_decode(exchange, &schema_maintenance_request, &event.maintenance))
+        return;
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void skip_record(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_SKIP};
+    if (!check_job_name(exchange) || !exchange_decode(exchange, &schema_skip_request, &event.skip))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void choose_offsets(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_OFFSETS};
+    if (!check_job_name(exchange) ||
+        !exchange_decode(exchange, &schema_offsets_request, &event.offsets))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void look_ahead(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_PLAN};
+    const char *detail = NULL;
+    if (!exchange_decode(exchange, &schema_plan_request, &event.plan_request))
+        return;
+    const char *pointer = dry_run_find_fault(&event.plan_request, &detail);
+    if (pointer != NULL) {
+        struct codec_faults faults = {0};
+        codec_faults_add(&faults, pointer, "%s", detail);
+        exchange_faults(exchange, &faults);
+        codec_faults_finish(&faults);
+        schema_free(&schema_plan_request, &event.plan_request);
+        return;
+    }
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void make_backup(struct exchange *exchange)
+{
+    struct archive_query query = {.kind = ARCHIVE_QUERY_BACKUP};
+    exchange_ask(exchange, &query);
 }
 
 /* ---- agents, as people see them */
@@ -153,6 +223,34 @@ static void rebalance_job(struct exchange *exchange)
 static void forget_agent(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_AGENT_FORGET,
+                                .name = mem_strdup(exchange->match.parameters[0]),
+                                .actor = api_actor(exchange)};
+    exchange_post(exchange, &event);
+}
+
+static void set_eligibility(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_ELIGIBILITY};
+    if (!exchange_decode(exchange, &schema_eligibility_request, &event.eligibility))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void drain_agent(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_DRAIN};
+    if (!exchange_decode(exchange, &schema_drain_request, &event.drain))
+        return;
+    event.name = mem_strdup(exchange->match.parameters[0]);
+    event.actor = api_actor(exchange);
+    exchange_post(exchange, &event);
+}
+
+static void cancel_drain(struct exchange *exchange)
+{
+    struct coord_event event = {.kind = COORD_EVENT_DRAIN_CANCEL,
                                 .name = mem_strdup(exchange->match.parameters[0]),
                                 .actor = api_actor(exchange)};
     exchange_post(exchange, &event);
@@ -316,7 +414,8 @@ static void list_events(struct exchange *exchange)
     const struct httpd_target *target = target_of(exchange);
     const char *job = NULL;
     struct err err;
-    if (!check_query(exchange, request_limit(target, &query.limit, &err), &err) ||
+    if (!check_query(exchange, request_limit_or_last(target, &query.limit, &query.last, &err),
+                     &err) ||
         !check_query(exchange, request_number(target, "after", 0, &query.after, &err), &err) ||
         !check_query(exchange, request_wait(target, &query.wait_ms, &err), &err) ||
         !check_query(exchange, request_job(target, &job, &err), &err))
@@ -389,6 +488,27 @@ static void report(struct exchange *exchange)
 
 /* ---- dispatch */
 
+/* What agents ask. */
+static void serve_agent(struct exchange *exchange)
+{
+    switch ((int)exchange->match.route->id) {
+    case ROUTE_AGENT_REGISTER:
+        register_agent(exchange);
+        return;
+    case ROUTE_AGENT_DEREGISTER:
+        deregister_agent(exchange);
+        return;
+    case ROUTE_AGENT_ASSIGNMENT:
+        poll_assignment(exchange);
+        return;
+    case ROUTE_AGENT_REPORT:
+        report(exchange);
+        return;
+    default:
+        assert(!"a route that the owner thread answers");
+    }
+}
+
 void handlers_write(struct exchange *exchange)
 {
     switch ((int)exchange->match.route->id) {
@@ -401,11 +521,30 @@ void handlers_write(struct exchange *exchange)
     case ROUTE_AGENT_FORGET:
         forget_agent(exchange);
         return;
+    case ROUTE_ELIGIBILITY_PUT:
+        set_eligibility(exchange);
+        return;
+    case ROUTE_DRAIN_PUT:
+        drain_agent(exchange);
+        return;
+    case ROUTE_DRAIN_CANCEL:
+        cancel_drain(exchange);
+        return;
     case ROUTE_JOB_MOVE:
         move_processor(exchange);
         return;
     case ROUTE_JOB_REBALANCE:
         rebalance_job(exchange);
+        return;
+    case ROUTE_JOB_PAUSE:
+    case ROUTE_JOB_RESUME:
+        hold_job(exchange);
+        return;
+    case ROUTE_MAINTENANCE_PUT:
+        set_maintenance(exchange);
+        return;
+    case ROUTE_PLAN:
+        look_ahead(exchange);
         return;
     case ROUTE_HANDOFFS_LIST:
         list_handoffs(exchange);
@@ -428,19 +567,16 @@ void handlers_write(struct exchange *exchange)
     case ROUTE_EVENTS:
         list_events(exchange);
         return;
-    case ROUTE_AGENT_REGISTER:
-        register_agent(exchange);
+    case ROUTE_JOB_SKIP:
+        skip_record(exchange);
         return;
-    case ROUTE_AGENT_DEREGISTER:
-        deregister_agent(exchange);
+    case ROUTE_JOB_OFFSETS:
+        choose_offsets(exchange);
         return;
-    case ROUTE_AGENT_ASSIGNMENT:
-        poll_assignment(exchange);
-        return;
-    case ROUTE_AGENT_REPORT:
-        report(exchange);
+    case ROUTE_BACKUP:
+        make_backup(exchange);
         return;
     default:
-        assert(!"a route that the owner thread answers");
+        serve_agent(exchange);
     }
 }

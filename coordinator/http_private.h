@@ -6,6 +6,7 @@
 #include "api/routes.h"
 #include "api/schema.h"
 #include "coordinator/http.h"
+#include "coordinator/web.h"
 
 struct http {
     struct http_config config;
@@ -31,6 +32,8 @@ void exchange_value(struct exchange *exchange, const struct schema_type *type, c
                     uint64_t etag);
 void exchange_text(struct exchange *exchange, const char *content_type, char *text, size_t bytes,
                    bool is_static); /* takes the text unless it is static */
+
+void exchange_file(struct exchange *exchange, const struct web_file *file); /* 200, or 304 */
 
 /* Hands the event to the owner thread, which answers; takes its content in any case. */
 void exchange_post(struct exchange *exchange, struct coord_event *event);

@@ -18,10 +18,10 @@
 #define GREETING_PERIOD_MS 1000
 
 static const char *const call_names[] = {
-    [KAFKA_CALL_INSPECT] = "inspect",
-    [KAFKA_CALL_COMMIT] = "commit",
-    [KAFKA_CALL_SAMPLE] = "sample",
-    [KAFKA_CALL_FENCE] = "fence",
+    [KAFKA_CALL_INSPECT] = "inspect", [KAFKA_CALL_COMMIT] = "commit",
+    [KAFKA_CALL_SAMPLE] = "sample",   [KAFKA_CALL_FENCE] = "fence",
+    [KAFKA_CALL_TOPICS] = "topics",   [KAFKA_CALL_GROUPS] = "groups",
+    [KAFKA_CALL_CLAIM] = "claim",     [KAFKA_CALL_STAMPS] = "stamps",
 };
 
 const char *kafka_call_name(enum kafka_call_kind kind)
@@ -95,8 +95,12 @@ enum err_code kafka_fail(struct err *reterr, rd_kafka_resp_err_t code, const cha
     (void)vsnprintf(what, sizeof(what), format, args); /* a long text is cut */
     va_end(args);
     bool retriable = kafka_retriable(code);
-    enum err_code result = err_set(reterr, retriable ? ERR_UNAVAILABLE : ERR_KAFKA, "%s: %s (%s)",
-                                   what, rd_kafka_err2str(code), rd_kafka_err2name(code));
+    /* What is wrong with the line (a password, a certificate) the client says to the log alone. */
+    const char *where = code == RD_KAFKA_RESP_ERR__TRANSPORT
+                            ? "; why is in the coordinator's log, event=kafka_client"
+                            : "";
+    enum err_code result = err_set(reterr, retriable ? ERR_UNAVAILABLE : ERR_KAFKA, "%s: %s (%s)%s",
+                                   what, rd_kafka_err2str(code), rd_kafka_err2name(code), where);
     if (reterr != NULL) {
         reterr->retriable = retriable;
         reterr->detail = code;
@@ -136,6 +140,20 @@ static void carry_out(struct kafka *kafka, const struct kafka_call *call,
     case KAFKA_CALL_FENCE:
         kafka_fence(kafka, call, result);
         return;
+    case KAFKA_CALL_TOPICS:
+        kafka_topics(kafka, call, result);
+        return;
+    case KAFKA_CALL_GROUPS:
+        kafka_groups(kafka, call, result);
+        return;
+    case KAFKA_CALL_CLAIM:
+        kafka_claim(kafka, call, result);
+        return;
+    case KAFKA_CALL_STAMPS:
+        kafka_stamps(kafka, call, result);
+        return;
+    case KAFKA_CALL_COUNT:
+        break;
     }
     assert(!"a kind of call");
 }
@@ -145,6 +163,7 @@ static void serve(struct kafka *kafka, struct kafka_call *call)
     struct kafka_result *result = mem_calloc(1, sizeof(*result));
     result->id = call->id;
     result->kind = call->kind;
+    result->job = call->job != NULL ? mem_strdup(call->job) : NULL;
     int64_t start_ms = clock_mono_ms();
     carry_out(kafka, call, result);
     __atomic_add_fetch(&kafka->counts.calls[call->kind], 1, __ATOMIC_RELAXED);
@@ -207,22 +226,39 @@ static void *run(void *context)
 
 /* ---- life */
 
-static enum err_code create_clients(struct kafka *kafka, struct err *reterr)
+static enum err_code create_uncommitted(struct kafka *kafka, rd_kafka_t **ret_client,
+                                        struct err *reterr)
 {
-    static const struct kafka_property uncommitted[] = {
+    static const struct kafka_property properties[] = {
         {"isolation.level", "read_uncommitted"},
         {"allow.auto.create.topics", "false"},
         {"enable.auto.commit", "false"},
         {"debug", "feature"}, /* see kafka_versions.h */
     };
+    return kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, properties,
+                               sizeof(properties) / sizeof(properties[0]), ret_client, reterr);
+}
+
+void kafka_renew_client(struct kafka *kafka)
+{
+    rd_kafka_t *fresh;
+    struct err err;
+    if (create_uncommitted(kafka, &fresh, &err) != ERR_NONE) {
+        log_warn("kafka_client_not_renewed", LOG_STR("detail", err.text), LOG_END);
+        return;
+    }
+    rd_kafka_destroy_flags(kafka->client, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    kafka->client = fresh;
+}
+
+static enum err_code create_clients(struct kafka *kafka, struct err *reterr)
+{
     static const struct kafka_property committed[] = {
         {"isolation.level", "read_committed"},
         {"allow.auto.create.topics", "false"},
         {"enable.auto.commit", "false"},
     };
-    enum err_code code =
-        kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, uncommitted,
-                            sizeof(uncommitted) / sizeof(uncommitted[0]), &kafka->client, reterr);
+    enum err_code code = create_uncommitted(kafka, &kafka->client, reterr);
     if (code != ERR_NONE)
         return code;
     return kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, committed,
@@ -311,7 +347,7 @@ bool kafka_answered(const struct kafka *kafka)
 
 void kafka_count(const struct kafka *kafka, struct kafka_counts *ret_counts)
 {
-    for (size_t i = 0; i < sizeof(call_names) / sizeof(call_names[0]); i++) {
+    for (size_t i = 0; i < KAFKA_CALL_COUNT; i++) {
         ret_counts->calls[i] = __atomic_load_n(&kafka->counts.calls[i], __ATOMIC_RELAXED);
         ret_counts->failures[i] = __atomic_load_n(&kafka->counts.failures[i], __ATOMIC_RELAXED);
     }

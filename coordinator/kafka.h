@@ -48,7 +48,7 @@ bool kafka_post(struct kafka *kafka, struct kafka_call *call) MUSTCHECK;
 bool kafka_answered(const struct kafka *kafka); /* a broker has answered since the start */
 
 struct kafka_counts { /* by enum kafka_call_kind */
-    uint64_t calls[4], failures[4];
+    uint64_t calls[KAFKA_CALL_COUNT], failures[KAFKA_CALL_COUNT];
 };
 void kafka_count(const struct kafka *kafka, struct kafka_counts *ret_counts);
 const char *kafka_call_name(enum kafka_call_kind kind);

@@ -65,32 +65,33 @@ enum err_code kafka_ask_topic(struct kafka *kafka, const char *name, int64_t dea
 
 /* ---- admin requests */
 
-struct admin {
-    struct kafka *kafka;
-    rd_kafka_AdminOptions_t *options;
-    rd_kafka_queue_t *queue;
-};
-
-static struct admin admin_begin(struct kafka *kafka, rd_kafka_admin_op_t kind)
+struct kafka_admin kafka_admin_begin(struct kafka *kafka, rd_kafka_admin_op_t kind)
 {
     char text[128];
-    struct admin admin = {.kafka = kafka,
-                          .options = rd_kafka_AdminOptions_new(kafka->client, kind),
-                          .queue = rd_kafka_queue_new(kafka->client)};
+    struct kafka_admin admin = {.kafka = kafka,
+                                .options = rd_kafka_AdminOptions_new(kafka->client, kind),
+                                .queue = rd_kafka_queue_new(kafka->client)};
     rd_kafka_resp_err_t code = rd_kafka_AdminOptions_set_request_timeout(
         admin.options, ADMIN_TIMEOUT_MS, text, sizeof(text));
     assert(code == RD_KAFKA_RESP_ERR_NO_ERROR);
     return admin;
 }
 
-static void admin_end(struct admin *admin)
+/*
+ * A request to a group's coordinator that has timed out stays behind in librdkafka (2.0.2), which
+ * carries it on when a broker comes up, though what belongs to it is freed: the process ends at an
+ * assertion. It goes with its client.
+ */
+void kafka_admin_end(struct kafka_admin *admin, rd_kafka_resp_err_t code)
 {
     rd_kafka_queue_destroy(admin->queue);
     rd_kafka_AdminOptions_destroy(admin->options);
+    if (code == RD_KAFKA_RESP_ERR__TIMED_OUT)
+        kafka_renew_client(admin->kafka);
 }
 
 /* The answer to the request that was just sent; NULL with *ret_code when there is none. */
-static rd_kafka_event_t *admin_await(struct admin *admin, rd_kafka_resp_err_t *ret_code)
+rd_kafka_event_t *kafka_admin_await(struct kafka_admin *admin, rd_kafka_resp_err_t *ret_code)
 {
     rd_kafka_event_t *event = NULL;
     /* The request has its own timeout; this one is a bound on top of it. */
@@ -134,12 +135,12 @@ static void read_config(const rd_kafka_ConfigResource_t *resource, struct kafka_
 
 static rd_kafka_resp_err_t ask_config_once(struct kafka *kafka, struct kafka_topic *topic)
 {
-    struct admin admin = admin_begin(kafka, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
+    struct kafka_admin admin = kafka_admin_begin(kafka, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
     rd_kafka_ConfigResource_t *resource =
         rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic->name);
     rd_kafka_DescribeConfigs(kafka->client, &resource, 1, admin.options, admin.queue);
     rd_kafka_resp_err_t code;
-    rd_kafka_event_t *event = admin_await(&admin, &code);
+    rd_kafka_event_t *event = kafka_admin_await(&admin, &code);
     if (event != NULL) {
         size_t count = 0;
         const rd_kafka_ConfigResource_t **resources = rd_kafka_DescribeConfigs_result_resources(
@@ -151,7 +152,7 @@ static rd_kafka_resp_err_t ask_config_once(struct kafka *kafka, struct kafka_top
         rd_kafka_event_destroy(event);
     }
     rd_kafka_ConfigResource_destroy(resource);
-    admin_end(&admin);
+    kafka_admin_end(&admin, code);
     return code;
 }
 
@@ -175,131 +176,59 @@ enum err_code kafka_ask_topic_config(struct kafka *kafka, int64_t deadline_ms,
  * log's start and end, the same that rd_kafka_query_watermark_offsets sends, partition by
  * partition. The end is the last stable offset on a read_committed client.
  */
+static rd_kafka_resp_err_t ask_edge_once(rd_kafka_t *client, int64_t wanted, int timeout_ms,
+                                         rd_kafka_topic_partition_list_t *offsets)
+{
+    for (int i = 0; i < offsets->cnt; i++)
+        offsets->elems[i].offset = wanted;
+    rd_kafka_resp_err_t code = rd_kafka_offsets_for_times(client, offsets, timeout_ms);
+    for (int i = 0; i < offsets->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
+        code = offsets->elems[i].err;
+        if (code == RD_KAFKA_RESP_ERR_NO_ERROR && offsets->elems[i].offset < 0)
+            code = RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE; /* was not answered */
+    }
+    return code;
+}
+
+/*
+ * A client remembers a topic's partitions for minutes, and another one of ours has just heard that
+ * there are more. What it can not look up now, the next question will say.
+ */
+static void renew_metadata(rd_kafka_t *client, const rd_kafka_topic_partition_list_t *list,
+                           int64_t deadline_ms)
+{
+    for (int i = 0; i < list->cnt; i++) {
+        const struct rd_kafka_metadata *metadata = NULL;
+        if (i > 0 && strcmp(list->elems[i].topic, list->elems[i - 1].topic) == 0)
+            continue;
+        rd_kafka_topic_t *handle = rd_kafka_topic_new(client, list->elems[i].topic, NULL);
+        assert(handle != NULL); /* the name was checked by Kafka's own rule */
+        if (rd_kafka_metadata(client, 0, handle, &metadata, kafka_slice(deadline_ms)) ==
+            RD_KAFKA_RESP_ERR_NO_ERROR)
+            rd_kafka_metadata_destroy(metadata);
+        rd_kafka_topic_destroy(handle);
+    }
+}
+
 enum err_code kafka_ask_edge(struct kafka *kafka, enum kafka_edge edge, int64_t deadline_ms,
                              rd_kafka_topic_partition_list_t *offsets, struct err *reterr)
 {
     static const char *const names[] = {"log starts", "last stable offsets", "log ends"};
     rd_kafka_t *client = edge == KAFKA_EDGE_END ? kafka->client : kafka->committed;
     int64_t wanted = edge == KAFKA_EDGE_LOG_START ? RD_KAFKA_OFFSET_BEGINNING : RD_KAFKA_OFFSET_END;
-    rd_kafka_resp_err_t code;
-    do {
-        for (int i = 0; i < offsets->cnt; i++)
-            offsets->elems[i].offset = wanted;
-        code = rd_kafka_offsets_for_times(client, offsets, kafka_slice(deadline_ms));
-        for (int i = 0; i < offsets->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
-            code = offsets->elems[i].err;
-            if (code == RD_KAFKA_RESP_ERR_NO_ERROR && offsets->elems[i].offset < 0)
-                code = RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE; /* was not answered */
-        }
-    } while (kafka_retriable(code) && kafka_backoff(kafka, deadline_ms));
+    rd_kafka_resp_err_t code = ask_edge_once(client, wanted, kafka_slice(deadline_ms), offsets);
+    if (code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION) {
+        renew_metadata(client, offsets, deadline_ms);
+        code = ask_edge_once(client, wanted, kafka_slice(deadline_ms), offsets);
+    }
+    while (kafka_retriable(code) && kafka_backoff(kafka, deadline_ms))
+        code = ask_edge_once(client, wanted, kafka_slice(deadline_ms), offsets);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
         return kafka_fail(reterr, code, "%s of topic %s", names[edge], offsets->elems[0].topic);
     return ERR_NONE;
 }
 
-/* ---- the group */
-
-static rd_kafka_resp_err_t describe_group(struct kafka *kafka, const char *group_id,
-                                          uint32_t *ret_members,
-                                          rd_kafka_consumer_group_state_t *ret_state)
-{
-    struct admin admin = admin_begin(kafka, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
-    rd_kafka_DescribeConsumerGroups(kafka->client, &group_id, 1, admin.options, admin.queue);
-    rd_kafka_resp_err_t code;
-    rd_kafka_event_t *event = admin_await(&admin, &code);
-    if (event != NULL) {
-        size_t count = 0;
-        const rd_kafka_ConsumerGroupDescription_t **groups =
-            rd_kafka_DescribeConsumerGroups_result_groups(
-                rd_kafka_event_DescribeConsumerGroups_result(event), &count);
-        code = RD_KAFKA_RESP_ERR__BAD_MSG;
-        if (count == 1) {
-            const rd_kafka_error_t *error = rd_kafka_ConsumerGroupDescription_error(groups[0]);
-            code = error == NULL ? RD_KAFKA_RESP_ERR_NO_ERROR : rd_kafka_error_code(error);
-            *ret_members = (uint32_t)rd_kafka_ConsumerGroupDescription_member_count(groups[0]);
-            *ret_state = rd_kafka_ConsumerGroupDescription_state(groups[0]);
-        }
-        rd_kafka_event_destroy(event);
-    }
-    admin_end(&admin);
-    return code;
-}
-
-/* UNKNOWN when the group is not in the list. */
-static rd_kafka_resp_err_t list_group(struct kafka *kafka, const char *group_id,
-                                      rd_kafka_consumer_group_state_t *ret_state)
-{
-    struct admin admin = admin_begin(kafka, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPS);
-    rd_kafka_ListConsumerGroups(kafka->client, admin.options, admin.queue);
-    rd_kafka_resp_err_t code;
-    rd_kafka_event_t *event = admin_await(&admin, &code);
-    *ret_state = RD_KAFKA_CONSUMER_GROUP_STATE_UNKNOWN;
-    if (event != NULL) {
-        const rd_kafka_ListConsumerGroups_result_t *result =
-            rd_kafka_event_ListConsumerGroups_result(event);
-        size_t count = 0;
-        const rd_kafka_error_t **errors = rd_kafka_ListConsumerGroups_result_errors(result, &count);
-        if (count > 0) /* a broker did not say: its groups are unknown */
-            code = rd_kafka_error_code(errors[0]);
-        const rd_kafka_ConsumerGroupListing_t **groups =
-            rd_kafka_ListConsumerGroups_result_valid(result, &count);
-        for (size_t i = 0; i < count; i++) {
-            if (strcmp(rd_kafka_ConsumerGroupListing_group_id(groups[i]), group_id) == 0)
-                *ret_state = rd_kafka_ConsumerGroupListing_state(groups[i]);
-        }
-        rd_kafka_event_destroy(event);
-    }
-    admin_end(&admin);
-    return code;
-}
-
-static bool is_nothing(rd_kafka_consumer_group_state_t state)
-{
-    return state == RD_KAFKA_CONSUMER_GROUP_STATE_DEAD ||
-           state == RD_KAFKA_CONSUMER_GROUP_STATE_UNKNOWN;
-}
-
-/*
- * Groups of the newer consumer protocol (KIP-848) are "dead" or not found to the description that
- * librdkafka 2.0.2 asks for, but they are in the list of groups, with their state. Their members
- * can not be counted then: one stands for all.
- */
-static rd_kafka_resp_err_t ask_group_once(struct kafka *kafka, const char *group_id,
-                                          uint32_t *ret_members,
-                                          rd_kafka_consumer_group_state_t *ret_state)
-{
-    rd_kafka_resp_err_t code = describe_group(kafka, group_id, ret_members, ret_state);
-    if (code == RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND) {
-        *ret_members = 0;
-        *ret_state = RD_KAFKA_CONSUMER_GROUP_STATE_DEAD;
-        code = RD_KAFKA_RESP_ERR_NO_ERROR;
-    }
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR || !is_nothing(*ret_state) || *ret_members > 0)
-        return code;
-    code = list_group(kafka, group_id, ret_state);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && !is_nothing(*ret_state) &&
-        *ret_state != RD_KAFKA_CONSUMER_GROUP_STATE_EMPTY)
-        *ret_members = 1;
-    return code;
-}
-
-enum err_code kafka_ask_group(struct kafka *kafka, const char *group_id, int64_t deadline_ms,
-                              uint32_t *ret_members, char **ret_state, struct err *reterr)
-{
-    uint32_t members = 0;
-    rd_kafka_consumer_group_state_t state = RD_KAFKA_CONSUMER_GROUP_STATE_UNKNOWN;
-    rd_kafka_resp_err_t code;
-    do
-        code = ask_group_once(kafka, group_id, &members, &state);
-    while (kafka_retriable(code) && kafka_backoff(kafka, deadline_ms));
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return kafka_fail(reterr, code, "description of group %s", group_id);
-    *ret_members = members;
-    *ret_state = is_nothing(state) ? NULL : mem_strdup(rd_kafka_consumer_group_state_name(state));
-    return ERR_NONE;
-}
-
-/* ---- its offsets */
+/* ---- offsets of a group */
 
 static rd_kafka_resp_err_t first_error(const rd_kafka_topic_partition_list_t *list)
 {
@@ -326,58 +255,76 @@ static rd_kafka_resp_err_t read_group_result(const rd_kafka_group_result_t **gro
     return first_error(partitions);
 }
 
-static rd_kafka_resp_err_t ask_committed_once(struct kafka *kafka, const char *group_id,
-                                              const rd_kafka_topic_partition_list_t *partitions,
-                                              rd_kafka_topic_partition_list_t **ret_committed)
+static enum err_code create_reader(struct kafka *kafka, const char *group_id,
+                                   rd_kafka_t **ret_client, struct err *reterr)
 {
-    struct admin admin = admin_begin(kafka, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
-    /* Not what a transaction that may still abort has written. */
-    rd_kafka_error_t *error = rd_kafka_AdminOptions_set_require_stable_offsets(admin.options, 1);
-    assert(error == NULL);
-    rd_kafka_ListConsumerGroupOffsets_t *request =
-        rd_kafka_ListConsumerGroupOffsets_new(group_id, partitions);
-    rd_kafka_ListConsumerGroupOffsets(kafka->client, &request, 1, admin.options, admin.queue);
-    rd_kafka_resp_err_t code;
-    rd_kafka_event_t *event = admin_await(&admin, &code);
-    if (event != NULL) {
-        size_t count = 0;
-        const rd_kafka_topic_partition_list_t *seen = NULL;
-        const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
-            rd_kafka_event_ListConsumerGroupOffsets_result(event), &count);
-        code = read_group_result(groups, count, &seen);
-        if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
-            *ret_committed = rd_kafka_topic_partition_list_copy(seen);
-        rd_kafka_event_destroy(event);
-    }
-    rd_kafka_ListConsumerGroupOffsets_destroy(request);
-    admin_end(&admin);
-    return code;
+    const struct kafka_property properties[] = {
+        {"group.id", group_id},
+        {"isolation.level", "read_committed"}, /* not what a transaction that may still abort has
+                                                  written */
+        {"enable.auto.commit", "false"},
+        {"allow.auto.create.topics", "false"},
+        {"debug", "feature"},
+    };
+    return kafka_client_create(kafka, kafka->options, RD_KAFKA_CONSUMER, properties,
+                               sizeof(properties) / sizeof(properties[0]), ret_client, reterr);
 }
 
+static rd_kafka_resp_err_t ask_committed_once(rd_kafka_t *client,
+                                              rd_kafka_topic_partition_list_t *partitions)
+{
+    rd_kafka_resp_err_t code = rd_kafka_committed(client, partitions, ADMIN_TIMEOUT_MS);
+    /* Why the group can not be read (rights, say) is told by another way. */
+    rd_kafka_message_t *told =
+        code == RD_KAFKA_RESP_ERR__TIMED_OUT ? rd_kafka_consumer_poll(client, 0) : NULL;
+    if (told != NULL && told->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = told->err;
+    if (told != NULL)
+        rd_kafka_message_destroy(told);
+    return code != RD_KAFKA_RESP_ERR_NO_ERROR ? code : first_error(partitions);
+}
+
+/*
+ * By a consumer of the group that never joins it, made for the question: the Admin API's
+ * ListConsumerGroupOffsets ends the process in librdkafka 2.0.2 when the group's coordinator is not
+ * there yet, as on a cluster that has just begun.
+ */
 enum err_code kafka_ask_committed(struct kafka *kafka, const char *group_id,
                                   const rd_kafka_topic_partition_list_t *partitions,
                                   int64_t deadline_ms,
                                   rd_kafka_topic_partition_list_t **ret_committed,
                                   struct err *reterr)
 {
+    rd_kafka_topic_partition_list_t *seen = NULL;
+    rd_kafka_t *client = NULL;
     rd_kafka_resp_err_t code;
-    do
-        code = ask_committed_once(kafka, group_id, partitions, ret_committed);
-    while (kafka_retriable(code) && kafka_backoff(kafka, deadline_ms));
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (create_reader(kafka, group_id, &client, reterr) != ERR_NONE)
+        return ERR_KAFKA;
+    do {
+        if (seen != NULL)
+            rd_kafka_topic_partition_list_destroy(seen);
+        seen = rd_kafka_topic_partition_list_copy(partitions);
+        code = ask_committed_once(client, seen);
+    } while (kafka_retriable(code) && kafka_backoff(kafka, deadline_ms));
+    rd_kafka_destroy(client);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        rd_kafka_topic_partition_list_destroy(seen);
         return kafka_fail(reterr, code, "committed offsets of group %s", group_id);
+    }
+    *ret_committed = seen;
     return ERR_NONE;
 }
 
 static rd_kafka_resp_err_t alter_committed_once(struct kafka *kafka, const char *group_id,
                                                 const rd_kafka_topic_partition_list_t *offsets)
 {
-    struct admin admin = admin_begin(kafka, RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS);
+    struct kafka_admin admin =
+        kafka_admin_begin(kafka, RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS);
     rd_kafka_AlterConsumerGroupOffsets_t *request =
         rd_kafka_AlterConsumerGroupOffsets_new(group_id, offsets);
     rd_kafka_AlterConsumerGroupOffsets(kafka->client, &request, 1, admin.options, admin.queue);
     rd_kafka_resp_err_t code;
-    rd_kafka_event_t *event = admin_await(&admin, &code);
+    rd_kafka_event_t *event = kafka_admin_await(&admin, &code);
     if (event != NULL) {
         size_t count = 0;
         const rd_kafka_topic_partition_list_t *seen = NULL;
@@ -387,7 +334,7 @@ static rd_kafka_resp_err_t alter_committed_once(struct kafka *kafka, const char 
         rd_kafka_event_destroy(event);
     }
     rd_kafka_AlterConsumerGroupOffsets_destroy(request);
-    admin_end(&admin);
+    kafka_admin_end(&admin, code);
     return code;
 }
 

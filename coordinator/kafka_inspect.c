@@ -1,4 +1,5 @@
-/* KAFKA_CALL_INSPECT and KAFKA_CALL_COMMIT. */
+/* KAFKA_CALL_INSPECT, KAFKA_CALL_TOPICS, KAFKA_CALL_STAMPS, KAFKA_CALL_COMMIT and
+ * KAFKA_CALL_CLAIM. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 
 #define INSPECT_LIMIT_MS 15000
 #define COMMIT_LIMIT_MS  15000
+#define TOPICS_LIMIT_MS  3000 /* others wait for it, and it comes again soon */
+#define STAMPS_LIMIT_MS  3000 /* likewise */
 #define PROBE_ID         "baton.probe"
 
 /* ---- topics */
@@ -186,15 +189,86 @@ void kafka_inspect(struct kafka *kafka, const struct kafka_call *call, struct ka
     int64_t deadline_ms = clock_mono_ms() + INSPECT_LIMIT_MS;
     struct err err;
     enum err_code code = inspect_topics(kafka, call, deadline_ms, inspection, &err);
+    struct kafka_group group = {0};
     if (code == ERR_NONE)
-        code = kafka_ask_group(kafka, call->group_id, deadline_ms, &inspection->group_members,
-                               &inspection->group_state, &err);
+        code = kafka_ask_group(kafka, call->group_id, deadline_ms, &group, &inspection->group_state,
+                               &err);
+    inspection->group_members = group.members;
+    inspection->group_who = group.who;
+    free(group.group_id);
     if (code == ERR_NONE)
         code = inspect_partitions(kafka, call, deadline_ms, inspection, &err);
     if (code == ERR_NONE && call->transactions)
         code = inspect_transactions(kafka, deadline_ms, inspection, &err);
     if (code != ERR_NONE)
         kafka_result_fail(result, &err);
+}
+
+/* Of inputs that were deleted there is no log start to ask for. */
+void kafka_topics(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result)
+{
+    struct kafka_inspection *inspection = &result->inspection;
+    int64_t deadline_ms = clock_mono_ms() + TOPICS_LIMIT_MS;
+    struct err err;
+    enum err_code code = inspect_topics(kafka, call, deadline_ms, inspection, &err);
+    if (code == ERR_NONE) {
+        rd_kafka_topic_partition_list_t *list = list_partitions(inspection);
+        prepare_partitions(inspection);
+        if (list->cnt > 0)
+            code = kafka_ask_edge(kafka, KAFKA_EDGE_LOG_START, deadline_ms, list, &err);
+        if (list->cnt > 0 && code == ERR_NONE)
+            keep_edge(inspection, KAFKA_EDGE_LOG_START, list);
+        rd_kafka_topic_partition_list_destroy(list);
+    }
+    if (code != ERR_NONE)
+        kafka_result_fail(result, &err);
+}
+
+static bool find_input(const struct kafka_call *call, const char *name, uint32_t *ret_topic)
+{
+    for (size_t i = 0; i < call->inputs.count; i++) {
+        if (strcmp(call->inputs.items[i], name) != 0)
+            continue;
+        *ret_topic = (uint32_t)i;
+        return true;
+    }
+    return false;
+}
+
+static void keep_stamps(const struct kafka_call *call, const rd_kafka_topic_partition_list_t *seen,
+                        struct kafka_result *result)
+{
+    result->committed.items = mem_calloc((size_t)seen->cnt + 1, sizeof(*result->committed.items));
+    for (int i = 0; i < seen->cnt; i++) {
+        const rd_kafka_topic_partition_t *item = &seen->elems[i];
+        struct kafka_offset *kept = &result->committed.items[result->committed.count];
+        uint32_t topic;
+        if (item->offset < 0 || item->partition < 0 || !find_input(call, item->topic, &topic))
+            continue;
+        *kept = (struct kafka_offset){topic, (uint32_t)item->partition, item->offset, NULL};
+        if (item->metadata != NULL && item->metadata_size > 0)
+            kept->metadata =
+                mem_printf("%.*s", (int)item->metadata_size, (const char *)item->metadata);
+        result->committed.count++;
+    }
+}
+
+void kafka_stamps(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16), *seen = NULL;
+    struct err err;
+    for (size_t i = 0; i < call->inputs.count; i++)
+        for (uint32_t p = 0; p < call->partitions; p++)
+            rd_kafka_topic_partition_list_add(list, call->inputs.items[i], (int32_t)p);
+    enum err_code code = kafka_ask_committed(kafka, call->group_id, list,
+                                             clock_mono_ms() + STAMPS_LIMIT_MS, &seen, &err);
+    if (code != ERR_NONE) {
+        kafka_result_fail(result, &err);
+    } else {
+        keep_stamps(call, seen, result);
+        rd_kafka_topic_partition_list_destroy(seen);
+    }
+    rd_kafka_topic_partition_list_destroy(list);
 }
 
 static rd_kafka_topic_partition_list_t *list_offsets(const struct kafka_call *call)
@@ -238,10 +312,10 @@ static void keep_read_back(const struct kafka_call *call,
 
 /* What Kafka holds afterwards is what counts, so a commit that was not answered is read back, too.
  */
-void kafka_commit(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result)
+static void commit_and_read_back(struct kafka *kafka, const struct kafka_call *call,
+                                 const rd_kafka_topic_partition_list_t *list, int64_t deadline_ms,
+                                 struct kafka_result *result)
 {
-    int64_t deadline_ms = clock_mono_ms() + COMMIT_LIMIT_MS;
-    rd_kafka_topic_partition_list_t *list = list_offsets(call);
     rd_kafka_topic_partition_list_t *seen = NULL;
     struct err err;
     enum err_code code = kafka_alter_committed(kafka, call->group_id, list, deadline_ms, &err);
@@ -252,6 +326,51 @@ void kafka_commit(struct kafka *kafka, const struct kafka_call *call, struct kaf
         kafka_result_fail(result, &err);
     } else {
         keep_read_back(call, seen, result);
+        rd_kafka_topic_partition_list_destroy(seen);
+    }
+}
+
+void kafka_commit(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result)
+{
+    rd_kafka_topic_partition_list_t *list = list_offsets(call);
+    commit_and_read_back(kafka, call, list, clock_mono_ms() + COMMIT_LIMIT_MS, result);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* Puts what is committed into the list. False: a partition has nothing; said in the result. */
+static bool take_committed(rd_kafka_topic_partition_list_t *list,
+                           const rd_kafka_topic_partition_list_t *seen, struct kafka_result *result)
+{
+    for (int i = 0; i < list->cnt; i++) {
+        rd_kafka_topic_partition_t *wanted = &list->elems[i];
+        const rd_kafka_topic_partition_t *item =
+            rd_kafka_topic_partition_list_find(seen, wanted->topic, wanted->partition);
+        if (item == NULL || item->offset < 0) {
+            result->failed = result->refused = true;
+            result->detail = mem_printf("the group has no committed offset of \"%s\" partition %d",
+                                        wanted->topic, wanted->partition);
+            return false;
+        }
+        wanted->offset = item->offset;
+    }
+    return true;
+}
+
+/*
+ * The broker refuses the commit while the group has members. It is made once: offsets that were
+ * read before a failure may be others' past by the time of another try, which reads them anew.
+ */
+void kafka_claim(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result)
+{
+    rd_kafka_topic_partition_list_t *list = list_offsets(call);
+    rd_kafka_topic_partition_list_t *seen = NULL;
+    struct err err;
+    if (kafka_ask_committed(kafka, call->group_id, list, clock_mono_ms() + COMMIT_LIMIT_MS / 3,
+                            &seen, &err) != ERR_NONE) {
+        kafka_result_fail(result, &err);
+    } else {
+        if (take_committed(list, seen, result))
+            commit_and_read_back(kafka, call, list, clock_mono_ms(), result);
         rd_kafka_topic_partition_list_destroy(seen);
     }
     rd_kafka_topic_partition_list_destroy(list);

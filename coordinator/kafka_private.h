@@ -44,6 +44,9 @@ enum err_code kafka_client_create(struct kafka *kafka, const struct opts_kafka *
                                   size_t property_count, rd_kafka_t **ret_client,
                                   struct err *reterr) MUSTCHECK;
 
+/* ---- kafka.c: a new `client` in place of the old one, of which nothing may be in use */
+void kafka_renew_client(struct kafka *kafka);
+
 /* ---- kafka.c: time and failures */
 
 /* False when the deadline has passed or the thread is to stop; else waits a moment. */
@@ -58,6 +61,17 @@ enum err_code kafka_fail(struct err *reterr, rd_kafka_resp_err_t code, const cha
 
 /* ---- kafka_admin.c: questions and one command, each tried until `deadline_ms` */
 
+struct kafka_admin {
+    struct kafka *kafka;
+    rd_kafka_AdminOptions_t *options;
+    rd_kafka_queue_t *queue;
+};
+struct kafka_admin kafka_admin_begin(struct kafka *kafka, rd_kafka_admin_op_t kind);
+/* The answer, to be destroyed, or NULL with the code. */
+rd_kafka_event_t *kafka_admin_await(struct kafka_admin *admin, rd_kafka_resp_err_t *ret_code);
+/* `code`: how it ended. */
+void kafka_admin_end(struct kafka_admin *admin, rd_kafka_resp_err_t code);
+
 /* Existence and count of partitions; all of them have a leader. */
 enum err_code kafka_ask_topic(struct kafka *kafka, const char *name, int64_t deadline_ms,
                               struct kafka_topic *ret_topic, struct err *reterr) MUSTCHECK;
@@ -71,10 +85,6 @@ enum err_code kafka_ask_edge(struct kafka *kafka, enum kafka_edge edge, int64_t 
                              rd_kafka_topic_partition_list_t *offsets,
                              struct err *reterr) MUSTCHECK;
 
-/* Members and state; state NULL (to be freed) when there is no such group. */
-enum err_code kafka_ask_group(struct kafka *kafka, const char *group_id, int64_t deadline_ms,
-                              uint32_t *ret_members, char **ret_state,
-                              struct err *reterr) MUSTCHECK;
 /* The list that comes back has offset < 0 where none is stored, and metadata where it is. */
 enum err_code kafka_ask_committed(struct kafka *kafka, const char *group_id,
                                   const rd_kafka_topic_partition_list_t *partitions,
@@ -85,12 +95,24 @@ enum err_code kafka_alter_committed(struct kafka *kafka, const char *group_id,
                                     const rd_kafka_topic_partition_list_t *offsets,
                                     int64_t deadline_ms, struct err *reterr) MUSTCHECK;
 
-/* ---- kafka_inspect.c, kafka_sample.c, kafka_fence.c: the calls; failures are said in *result */
+/* ---- kafka_groups.c */
+
+/* Who is in the group; *ret_state NULL (else to be freed): there is no such group. */
+enum err_code kafka_ask_group(struct kafka *kafka, const char *group_id, int64_t deadline_ms,
+                              struct kafka_group *ret_group, char **ret_state,
+                              struct err *reterr) MUSTCHECK;
+
+/* ---- kafka_inspect.c, kafka_groups.c, kafka_sample.c, kafka_fence.c: the calls; failures are said
+ * in *result */
 
 void kafka_inspect(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
 void kafka_commit(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
 void kafka_sample(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
 void kafka_fence(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
+void kafka_groups(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
+void kafka_claim(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
+void kafka_topics(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
+void kafka_stamps(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
 void kafka_result_fail(struct kafka_result *result, const struct err *err);
 
 /* init_transactions once, by a producer that is destroyed then. */

@@ -17,6 +17,7 @@
 #include "common/listener.h"
 #include "common/logger.h"
 #include "common/mem.h"
+#include "common/rng.h"
 #include "common/notify.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/http.h"
@@ -24,7 +25,9 @@
 #include "coordinator/options.h"
 #include "coordinator/publish.h"
 
-#define PROGRAM "baton-coordinator"
+#define PROGRAM            "baton-coordinator"
+#define TOPICS_INTERVAL_MS 5000 /* what was done to topics shows so soon */
+#define GROUPS_INTERVAL_MS 2000 /* members of groups likewise */
 
 struct daemon {
     struct coordinator_options options;
@@ -91,13 +94,23 @@ static enum err_code open_store(struct daemon *daemon, struct err *reterr)
     const struct coordinator_options *options = &daemon->options;
     struct coordinator_config config = {
         .database = options->database,
+        .backup_dir = options->backup_dir,
         .core = {.agent_timeout_ms = options->agent_timeout_ms,
                  .report_interval_ms = options->report_interval_ms,
-                 .poll_wait_ms_max = options->poll_wait_max_ms},
+                 .poll_wait_ms_max = options->poll_wait_max_ms,
+                 .topics_interval_ms = TOPICS_INTERVAL_MS,
+                 .groups_interval_ms = GROUPS_INTERVAL_MS,
+                 .verify = true,
+                 .recover = options->recover},
+        .retention = {.events = (uint64_t)options->history_events,
+                      .operations = (uint64_t)options->history_operations,
+                      .handoffs = (uint64_t)options->history_handoffs,
+                      .age_ms = options->history_age_ms},
         .publisher = daemon->publisher,
         .answer = http_answer,
         .context = daemon->http,
     };
+    rng_bytes(config.core.seed_secret, sizeof(config.core.seed_secret));
     enum err_code code = make_folder(options->database, reterr);
     if (code == ERR_NONE)
         code = coordinator_create(&config, &daemon->coordinator, reterr);

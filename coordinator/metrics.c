@@ -108,22 +108,19 @@ static void print_owner(struct strbuf *buf, const struct coordinator *coordinato
 
 static void print_kafka(struct strbuf *buf, const struct kafka *kafka)
 {
-    static const enum kafka_call_kind kinds[] = {KAFKA_CALL_INSPECT, KAFKA_CALL_COMMIT,
-                                                 KAFKA_CALL_SAMPLE, KAFKA_CALL_FENCE};
     struct kafka_counts counts;
     kafka_count(kafka, &counts);
     prom_family(buf, "baton_kafka_calls_total", PROM_TYPE_COUNTER,
                 "Calls to Kafka that have ended, by kind.");
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (enum kafka_call_kind kind = 0; kind < KAFKA_CALL_COUNT; kind++)
         prom_sample_int(buf, "baton_kafka_calls_total",
-                        PROM_LABELS({"call", kafka_call_name(kinds[i])}),
-                        (int64_t)counts.calls[kinds[i]]);
+                        PROM_LABELS({"call", kafka_call_name(kind)}), (int64_t)counts.calls[kind]);
     prom_family(buf, "baton_kafka_call_failures_total", PROM_TYPE_COUNTER,
                 "Calls to Kafka that have failed, by kind.");
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (enum kafka_call_kind kind = 0; kind < KAFKA_CALL_COUNT; kind++)
         prom_sample_int(buf, "baton_kafka_call_failures_total",
-                        PROM_LABELS({"call", kafka_call_name(kinds[i])}),
-                        (int64_t)counts.failures[kinds[i]]);
+                        PROM_LABELS({"call", kafka_call_name(kind)}),
+                        (int64_t)counts.failures[kind]);
 }
 
 static void print_build(struct strbuf *buf)

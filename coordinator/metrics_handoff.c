@@ -62,7 +62,7 @@ void metrics_handoffs_print(struct strbuf *buf, const struct metrics_handoffs *m
     print_count(buf, "cancelled", &metrics->cancelled);
     print_count(buf, "failed", &metrics->failed);
     prom_family(buf, "baton_handoffs_forced_total", PROM_TYPE_COUNTER,
-                "Those of them whose source was lost.");
+                "Those of them whose source was not waited for.");
     prom_sample_int(buf, "baton_handoffs_forced_total", NULL,
                     (int64_t)__atomic_load_n(&metrics->forced, __ATOMIC_RELAXED));
     prom_family(buf, "baton_handoff_phase_seconds", PROM_TYPE_HISTOGRAM,

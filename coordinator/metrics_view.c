@@ -131,6 +131,10 @@ static void print_skipped(struct strbuf *buf, const struct view *view)
                 buf, "baton_processor_skipped_total",
                 PROM_LABELS({"job", job->job.name}, {"processor", number}, {"reason", "error"}),
                 (int64_t)processor->skipped_error);
+            prom_sample_int(
+                buf, "baton_processor_skipped_total",
+                PROM_LABELS({"job", job->job.name}, {"processor", number}, {"reason", "asked"}),
+                (int64_t)processor->skipped_asked);
         }
     }
 }
@@ -154,6 +158,22 @@ static void print_job_lag(struct strbuf *buf, const struct view *view)
         prom_sample_int(buf, "baton_job_replay_records", PROM_LABELS({"job", status->name}),
                         status->replay_records);
     }
+}
+
+static void print_standbys(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_job_standbys_wanted", PROM_TYPE_GAUGE,
+                "Standbys that the job is to have, of all processors.");
+    for (size_t j = 0; j < view->jobs.count; j++)
+        prom_sample_int(buf, "baton_job_standbys_wanted",
+                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
+                        view->jobs.items[j]->status.standbys_wanted);
+    prom_family(buf, "baton_job_standbys_ready", PROM_TYPE_GAUGE,
+                "Standbys that would take over at once.");
+    for (size_t j = 0; j < view->jobs.count; j++)
+        prom_sample_int(buf, "baton_job_standbys_ready",
+                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
+                        view->jobs.items[j]->status.standbys_ready);
 }
 
 static void print_job_rates(struct strbuf *buf, const struct view *view)
@@ -218,6 +238,76 @@ static void print_agents_by_state(struct strbuf *buf, const struct view *view)
             count += (int)view->agents->items[a].state == state;
         prom_sample_int(buf, "baton_agents",
                         PROM_LABELS({"state", schema_names_agent_state[state]}), count);
+    }
+}
+
+static void print_schedulable(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_agent_schedulable", PROM_TYPE_GAUGE,
+                "0: the agent is cordoned, and receives nothing; else 1.");
+    for (size_t a = 0; a < view->agents->count; a++)
+        prom_sample_int(buf, "baton_agent_schedulable",
+                        PROM_LABELS({"agent", view->agents->items[a].agent_id}),
+                        view->agents->items[a].eligibility.schedulable);
+}
+
+static void print_drains(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_agent_draining", PROM_TYPE_GAUGE,
+                "1: the agent is giving away what it has, because it is to leave.");
+    for (size_t a = 0; a < view->agents->count; a++) {
+        const struct agent_view *agent = &view->agents->items[a];
+        prom_sample_int(buf, "baton_agent_draining", PROM_LABELS({"agent", agent->agent_id}),
+                        agent->drain != NULL && !agent->safe_to_stop);
+    }
+    prom_family(buf, "baton_agent_safe_to_stop", PROM_TYPE_GAUGE,
+                "1: the agent is drained; stopping it costs nothing.");
+    for (size_t a = 0; a < view->agents->count; a++)
+        prom_sample_int(buf, "baton_agent_safe_to_stop",
+                        PROM_LABELS({"agent", view->agents->items[a].agent_id}),
+                        view->agents->items[a].safe_to_stop);
+    prom_family(buf, "baton_drain_processors_left", PROM_TYPE_GAUGE,
+                "Processors that a draining agent has still; 0 when it is drained.");
+    for (size_t d = 0; d < view->drains.count; d++)
+        if (view->drains.items[d].state != DRAIN_STATE_CANCELLED)
+            prom_sample_int(buf, "baton_drain_processors_left",
+                            PROM_LABELS({"agent", view->drains.items[d].agent}),
+                            (int64_t)view->drains.items[d].left.count);
+}
+
+static void print_holds(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_job_paused", PROM_TYPE_GAUGE,
+                "1: somebody has paused the job, which puts nothing out; else 0.");
+    for (size_t j = 0; j < view->jobs.count; j++)
+        prom_sample_int(buf, "baton_job_paused",
+                        PROM_LABELS({"job", view->jobs.items[j]->job.name}),
+                        view->jobs.items[j]->job.pause.paused);
+    prom_family(buf, "baton_maintenance", PROM_TYPE_GAUGE,
+                "1: somebody holds planned hand-overs back; else 0.");
+    prom_sample_int(buf, "baton_maintenance", NULL, view->maintenance.enabled);
+}
+
+static void print_groups(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_job_group_members", PROM_TYPE_GAUGE,
+                "Members of the job's group that are not the job's, at the last look.");
+    for (size_t j = 0; j < view->jobs.count; j++) {
+        const struct job_status *status = &view->jobs.items[j]->status;
+        if (status->group.members != API_UNKNOWN)
+            prom_sample_int(buf, "baton_job_group_members", PROM_LABELS({"job", status->name}),
+                            status->group.members);
+    }
+    prom_family(buf, "baton_job_group_hold", PROM_TYPE_GAUGE,
+                "1: the job puts nothing out because of others in its group, in the way that the "
+                "label says; else 0.");
+    for (size_t j = 0; j < view->jobs.count; j++) {
+        const struct job_status *status = &view->jobs.items[j]->status;
+        for (int hold = GROUP_HOLD_FROZEN; schema_names_group_hold[hold] != NULL; hold++)
+            prom_sample_int(
+                buf, "baton_job_group_hold",
+                PROM_LABELS({"job", status->name}, {"hold", schema_names_group_hold[hold]}),
+                (int)status->group.hold == hold);
     }
 }
 
@@ -288,10 +378,15 @@ void metrics_print_view(struct strbuf *buf, const struct view *view)
                  "Starts of the coordinator on this database.", view->start_number);
     print_jobs_by_state(buf, view);
     print_agents_by_state(buf, view);
+    print_schedulable(buf, view);
+    print_drains(buf, view);
+    print_holds(buf, view);
+    print_groups(buf, view);
     print_processors_by_state(buf, view);
     print_handoffs(buf, view);
     print_problems(buf, view);
     print_job_lag(buf, view);
+    print_standbys(buf, view);
     print_job_rates(buf, view);
     for (size_t i = 0; i < sizeof(processor_metrics) / sizeof(processor_metrics[0]); i++)
         print_processor_metric(buf, view, &processor_metrics[i]);

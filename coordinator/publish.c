@@ -8,6 +8,7 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "coordinator/core/handoff.h"
+#include "coordinator/core/rows.h"
 #include "coordinator/core/view.h"
 #include "coordinator/publish_job.h"
 
@@ -68,6 +69,11 @@ static void release_view(struct view *view)
     for (size_t i = 0; i < view->handoffs.count; i++)
         schema_free(&schema_handoff_view, &view->handoffs.items[i]);
     free(view->handoffs.items);
+    for (size_t i = 0; i < view->drains.count; i++)
+        schema_free(&schema_drain_view, &view->drains.items[i]);
+    free(view->drains.items);
+    schema_free(&schema_maintenance_view, &view->maintenance);
+    free(view->recovery_detail);
     free(view);
 }
 
@@ -145,6 +151,15 @@ const struct agent_view *view_find_agent(const struct view *view, const char *ag
     return find_agent(view->agents, agent_id);
 }
 
+const struct drain_view *view_find_drain(const struct view *view, const char *agent_id)
+{
+    for (size_t i = 0; i < view->drains.count; i++) {
+        if (strcmp(view->drains.items[i].agent, agent_id) == 0)
+            return &view->drains.items[i];
+    }
+    return NULL;
+}
+
 const struct operation_view *view_find_operation(const struct view *view, const char *id)
 {
     for (size_t i = 0; i < view->operations->count; i++) {
@@ -196,16 +211,28 @@ void publish_mark_event(struct publish_dirty *dirty, const struct coord_event *e
         mark_agent(dirty, event->registration.agent_id);
         break;
     case COORD_EVENT_START:
-    case COORD_EVENT_KAFKA: /* may change a job's problems without any row */
         dirty->all = true;
+        break;
+    case COORD_EVENT_KAFKA: /* may change a job's problems without any row */
+        if (event->kafka.job != NULL)
+            mark_job(dirty, event->kafka.job);
         break;
     case COORD_EVENT_TICK:
     case COORD_EVENT_JOB_PUT:
     case COORD_EVENT_JOB_DELETE:
     case COORD_EVENT_OPERATION_WAIT:
     case COORD_EVENT_OPERATION_CANCEL:
+    case COORD_EVENT_ELIGIBILITY:
+    case COORD_EVENT_DRAIN:
+    case COORD_EVENT_DRAIN_CANCEL:
+    case COORD_EVENT_PAUSE:
+    case COORD_EVENT_RESUME:
+    case COORD_EVENT_MAINTENANCE:
+    case COORD_EVENT_SKIP:
+    case COORD_EVENT_OFFSETS:
     case COORD_EVENT_MOVE:
     case COORD_EVENT_REBALANCE:
+    case COORD_EVENT_PLAN:
     case COORD_EVENT_HANDOFF_CANCEL:
     case COORD_EVENT_REQUEST_GONE:
         break; /* what they change is in the update */
@@ -228,6 +255,7 @@ void publish_mark_update(struct publish_dirty *dirty, const struct update *updat
             break;
         case CHANGE_AGENT:
         case CHANGE_AGENT_REMOVED: /* processors without owner look at all agents */
+        case CHANGE_MAINTENANCE:
             dirty->all = true;
             break;
         case CHANGE_OPERATION:
@@ -236,6 +264,14 @@ void publish_mark_update(struct publish_dirty *dirty, const struct update *updat
             break;
         case CHANGE_HANDOFF:
             mark_job(dirty, change->handoff.job);
+            break;
+        case CHANGE_SKIP:
+            mark_job(dirty, change->skip.job);
+            break;
+        case CHANGE_STANDBY:
+        case CHANGE_STANDBY_REMOVED:
+            mark_job(dirty, change->standby.job);
+            mark_agent(dirty, change->standby.agent);
             break;
         case CHANGE_META:
         case CHANGE_ARRIVAL:
@@ -286,6 +322,9 @@ static bool job_is_dirty(const struct publish_dirty *dirty, const struct job *jo
             (processor->handoff != NULL &&
              names_dirty_agent(dirty, processor->handoff->row.target)))
             return true;
+        for (size_t s = 0; s < processor->standbys.count; s++)
+            if (names_dirty_agent(dirty, processor->standbys.items[s].row.agent))
+                return true;
     }
     return false;
 }
@@ -327,6 +366,12 @@ static void count_tasks(const struct cluster *cluster, struct view_agents *agent
                     : NULL;
             if (learner != NULL)
                 learner->tasks++;
+            for (size_t s = 0; s < processor->standbys.count; s++) {
+                struct agent_view *holder =
+                    find_view(agents, processor->standbys.items[s].row.agent);
+                if (holder != NULL)
+                    holder->tasks++;
+            }
             struct agent_view *view = find_view(agents, processor->placement.agent);
             if (view == NULL)
                 continue;
@@ -349,11 +394,16 @@ static void make_agent(const struct cluster *cluster, const struct agent *agent,
         .address = row->address == NULL ? NULL : mem_strdup(row->address),
         .protocol = row->protocol,
         .capacity = row->capacity,
+        .max_learners = row->max_learners,
         .registered_at = row->registered_at,
         .seen_at = agent->seen_ms == 0 ? API_UNKNOWN : agent->seen_at,
         .assigned = cluster_document_version(cluster, agent),
         .applied = agent->applied,
     };
+    view_eligibility(row, &view->eligibility);
+    if (cluster_agent_leaving(agent))
+        view->drain = mem_strdup(schema_enum_name(schema_names_drain_state, (int)row->drain.state));
+    view->safe_to_stop = cluster_agent_leaving(agent) && row->drain.state == DRAIN_STATE_DRAINED;
     view->tags.count = row->tags.count;
     view->tags.items = mem_calloc(row->tags.count, sizeof(*view->tags.items));
     for (size_t i = 0; i < row->tags.count; i++)
@@ -423,6 +473,10 @@ void publish_build(struct publisher *publisher, const struct cluster *cluster, i
     view->agents = build_agents(cluster, before, dirty);
     view->operations = build_operations(cluster, before, dirty);
     build_handoffs(cluster, view);
+    publish_drains(cluster, &view->drains);
+    view_maintenance(&cluster->maintenance, &view->maintenance);
+    view->recovery = cluster->recovery.state;
+    view->recovery_detail = rows_text_copy(cluster->recovery.detail);
     swap(publisher, view);
     publish_clear(dirty);
 }

@@ -29,6 +29,10 @@ struct view_job {
         struct problem_view *items;
         size_t count;
     } problems;
+    struct {
+        struct skip_view *items;
+        size_t count;
+    } skips;
     uint64_t map_version;
     enum effective_partitioner partitioner;
     char *partitioner_reason;  /* or NULL */
@@ -53,6 +57,11 @@ struct view_handoffs { /* those under way, by number */
     size_t count;
 };
 
+struct view_drains { /* of agents that were asked to leave, by id */
+    struct drain_view *items;
+    size_t count;
+};
+
 struct view {
     struct {
         struct view_job **items;
@@ -61,6 +70,10 @@ struct view {
     struct view_agents *agents;
     struct view_operations *operations;
     struct view_handoffs handoffs;
+    struct view_drains drains;
+    struct maintenance_view maintenance;
+    enum recovery_state recovery;
+    char *recovery_detail; /* or NULL */
     char cluster[API_UUID_BYTES + 1];
     uint64_t start_number, decision, epoch, event_id;
     size_t references;
@@ -69,6 +82,7 @@ struct view {
 const struct view_job *view_find_job(const struct view *view, const char *name); /* NULL: none */
 const struct agent_view *view_find_agent(const struct view *view, const char *agent_id);
 const struct operation_view *view_find_operation(const struct view *view, const char *id);
+const struct drain_view *view_find_drain(const struct view *view, const char *agent_id);
 
 /* ---- publishing */
 
@@ -102,6 +116,9 @@ void publish_build(struct publisher *publisher, const struct cluster *cluster, i
 /* Owner thread: adds what the target's and the source's reports tell of a hand-over under way. */
 void publish_complete_handoff(const struct cluster *cluster, const struct handoff *handoff,
                               struct handoff_view *view);
+
+/* Owner thread: those of all agents. */
+void publish_drains(const struct cluster *cluster, struct view_drains *ret_drains);
 
 /* Owner thread: readers get none until the next publish_build. */
 void publish_withdraw(struct publisher *publisher);

@@ -5,67 +5,25 @@
 #include <string.h>
 
 #include "coordinator/core/handoff.h"
-#include "coordinator/publish_job.h"
+#include "common/mem.h"
+#include "coordinator/publish_learner.h"
 
-/* The learner says itself where it goes to: T1 as it follows it, of the owner's S1 (D3.3). */
-static int64_t sum_replay(const struct task_report *report)
+/* The target owns it, and can not go on (D3.6): who has the state is waited for. */
+static char *explain_activating(const struct task_report *report, const struct handoff_view *view)
 {
-    int64_t sum = 0;
-    for (size_t i = 0; i < report->progress.count; i++) {
-        const struct partition_progress *progress = &report->progress.items[i];
-        if (progress->t1 < 0 || progress->t2 < 0)
-            return API_UNKNOWN;
-        if (progress->t2 < progress->t1 &&
-            __builtin_add_overflow(sum, progress->t1 - progress->t2, &sum))
-            return INT64_MAX;
-    }
-    return report->progress.count > 0 ? sum : API_UNKNOWN;
+    if (report == NULL || report->state != TASK_STATE_FAILED)
+        return publish_text("the target shuts out older producers and makes its first commit");
+    return publish_text("the target has failed (%s: %s); agent %s gets it again when it is back",
+                        report->problems.count > 0 ? report->problems.items[0].code : "it fails",
+                        report->problems.count > 0 ? report->problems.items[0].detail : "",
+                        view->source);
 }
 
-static double source_rate(const struct cluster *cluster, const struct processor *processor)
-{
-    const struct task_report *report = cluster_report(cluster, processor);
-    return report != NULL ? report->records_per_s : 0;
-}
-
-static int64_t estimate(int64_t records, double per_s)
-{
-    if (records == 0)
-        return 0;
-    double ms = per_s > 0 ? (double)records / per_s * 1000.0 : 1e15;
-    return records > 0 && ms < 1e15 ? (int64_t)ms : API_UNKNOWN;
-}
-
-/* Why a learner is not there yet, or not getting there. */
-static char *explain_learning(const struct cluster *cluster, const struct processor *processor,
-                              const struct task_report *report, const struct handoff_view *view)
-{
-    if (report == NULL)
-        return publish_text("agent %s has not reported the learner yet", view->target);
-    if (report->problems.count > 0)
-        return publish_text("%s: %s", report->problems.items[0].code,
-                            report->problems.items[0].detail);
-    if (report->state == TASK_STATE_OPENING)
-        return publish_text("the target is opening its state and its Kafka clients");
-    if (cluster_report(cluster, processor) == NULL)
-        return publish_text("the source does not report how far it has committed");
-    if (view->replay_records < 0)
-        return publish_text("it is not known yet how far the source has committed");
-    if (view->replay_records > 0 && report->replayed_per_s > 0 &&
-        report->replayed_per_s <= source_rate(cluster, processor))
-        return publish_text("%" PRId64 " records to go, but more come in (%.0f/s) than it learns "
-                            "(%.0f/s)",
-                            view->replay_records, source_rate(cluster, processor),
-                            report->replayed_per_s);
-    return publish_text("%" PRId64 " records to go", view->replay_records);
-}
-
-static char *explain(const struct cluster *cluster, const struct processor *processor,
-                     const struct task_report *report, const struct handoff_view *view)
+static char *explain(const struct task_report *report, const struct handoff_view *view)
 {
     switch (view->state) {
-    case HANDOFF_STATE_LEARNING:
-        return explain_learning(cluster, processor, report, view);
+    case HANDOFF_STATE_LEARNING: /* the learner itself says */
+        break;
     case HANDOFF_STATE_CAUGHT_UP:
         return publish_text("the target has caught up; the source is not active, or about to "
                             "leave");
@@ -74,7 +32,7 @@ static char *explain(const struct cluster *cluster, const struct processor *proc
     case HANDOFF_STATE_RELEASED:
         return publish_text("agent %s has not reported that it begins", view->target);
     case HANDOFF_STATE_ACTIVATING:
-        return publish_text("the target shuts out older producers and makes its first commit");
+        return explain_activating(report, view);
     case HANDOFF_STATE_DONE:
     case HANDOFF_STATE_CANCELLED:
     case HANDOFF_STATE_FAILED:
@@ -92,13 +50,23 @@ void publish_complete_handoff(const struct cluster *cluster, const struct handof
     const struct task_report *report = handoff_before_release(handoff->row.state)
                                            ? cluster_learner_report(cluster, processor)
                                            : cluster_report(cluster, processor);
-    if (report != NULL) {
-        view->lag_records = report->caught_up_lag;
-        view->replay_records = sum_replay(report);
-        view->replayed_per_s = report->replayed_per_s;
-        view->eta_ms = estimate(view->replay_records,
-                                report->replayed_per_s - source_rate(cluster, processor));
-    }
+    struct learner_view learner = {.agent = view->target};
+    publish_measure_learner(cluster, processor, report, &learner);
+    view->learned_records = learner.learned_records;
+    view->target_records = learner.target_records;
+    view->lag_records = learner.lag_records;
+    view->replay_records = learner.replay_records;
+    view->replayed_per_s = learner.replayed_per_s;
+    view->incoming_per_s = learner.incoming_per_s;
+    view->eta_ms = learner.eta_ms;
     free(view->waiting);
-    view->waiting = explain(cluster, processor, report, view);
+    free(view->stuck);
+    if (view->state == HANDOFF_STATE_LEARNING) {
+        publish_explain_learner(cluster, processor, report, &learner);
+        view->stuck = learner.stuck;
+        view->waiting = learner.waiting;
+        return;
+    }
+    view->stuck = publish_stuck(report) != NULL ? mem_strdup(publish_stuck(report)) : NULL;
+    view->waiting = explain(report, view);
 }

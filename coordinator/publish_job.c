@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/utf8.h"
 #include "coordinator/core/view.h"
+#include "coordinator/publish_learner.h"
 
 #define TREND_WEIGHT 0.3 /* of the newest of the changes */
 
@@ -216,6 +217,8 @@ static char *explain_report(const struct processor_view *view, const struct task
                             sum_replay(view));
     case TASK_STATE_CAUGHT_UP:
         return publish_text("caught up, not active yet");
+    case TASK_STATE_PAUSED:
+        return publish_text("paused: what it put out is committed, and it puts nothing out");
     case TASK_STATE_RELEASING:
         return publish_text("giving its partitions up");
     case TASK_STATE_CLOSED:
@@ -247,7 +250,15 @@ static char *explain(const struct cluster *cluster, const struct job *job,
         return publish_text("agent %s has not reported it yet: %s", view->agent,
                             processor->placement.reason != NULL ? processor->placement.reason
                                                                 : "it is new there");
-    return explain_report(view, report, processor->handoff);
+    if (report->state == TASK_STATE_PAUSED && report->problems.count == 0 && !job->row.pause.on)
+        return publish_text(job->row.group.hold == GROUP_HOLD_FROZEN
+                                ? "frozen: others are in the job's group; what it put out is "
+                                  "committed, and it puts nothing out"
+                                : "waits until the others in the job's group have left; what they "
+                                  "have committed is learned");
+    char *reason = explain_report(view, report, processor->handoff);
+    return reason == NULL && processor->waits != NULL ? publish_text("%s", processor->waits)
+                                                      : reason;
 }
 
 /* ---- rates */
@@ -308,6 +319,7 @@ static void take_counters(const struct processor *processor, const struct task_r
     view->replayed = report->replayed;
     view->skipped_null_key = report->skipped_null_key;
     view->skipped_error = report->skipped_error;
+    view->skipped_asked = report->skipped_asked;
     view->dead_lettered = report->dead_lettered;
     view->commits = report->commits;
     view->aborts = report->aborts;
@@ -317,6 +329,22 @@ static void take_counters(const struct processor *processor, const struct task_r
         return;
     view->records_per_s = report->records_per_s;
     view->replayed_per_s = report->replayed_per_s;
+}
+
+/* `report`: of the owner, or NULL. */
+static void fill_halted(const struct job *job, const struct task_report *report,
+                        struct processor_view *view)
+{
+    if (report == NULL || report->halted.count == 0 ||
+        report->halted.items[0].topic >= job->row.spec.inputs.count)
+        return;
+    const struct input_offset *halted = &report->halted.items[0];
+    view->halted.items = mem_calloc(1, sizeof(*view->halted.items));
+    view->halted.count = 1;
+    view->halted.items[0] =
+        (struct record_view){.topic = mem_strdup(job->row.spec.inputs.items[halted->topic]),
+                             .partition = halted->partition,
+                             .offset = halted->offset};
 }
 
 static void make_processor(const struct cluster *cluster, const struct job *job, uint32_t number,
@@ -337,6 +365,7 @@ static void make_processor(const struct cluster *cluster, const struct job *job,
     cluster_owned_partitions(job, number, &view->owned);
     cluster_read_partitions(job, number, &view->read);
     fill_partitions(job, processor, view);
+    fill_halted(job, report, view);
     take_counters(processor, view->agent_alive ? report : NULL, view);
     /* Offsets of someone who has stopped speaking are shown, with their time; the lag is not theirs
      * to say any more. */
@@ -345,6 +374,8 @@ static void make_processor(const struct cluster *cluster, const struct job *job,
     view->reason = explain(cluster, job, processor, view, report);
     follow_trend(view, before, trend);
     view->eta_ms = estimate(view, view->agent_alive ? report : NULL, trend);
+    publish_list_learners(cluster, job, processor, view);
+    publish_list_standbys(cluster, job, processor, view);
 }
 
 /* ---- sums */
@@ -361,6 +392,8 @@ static void count_state(const struct processor_view *view, struct job_status *st
 {
     if (strcmp(view->state, "active") == 0)
         status->processors_active++;
+    else if (strcmp(view->state, "paused") == 0)
+        status->processors_paused++;
     else if (strcmp(view->state, "failed") == 0 || strcmp(view->state, "fenced") == 0)
         status->processors_failed++;
     else if (view->agent == NULL)
@@ -375,6 +408,8 @@ static void count_state(const struct processor_view *view, struct job_status *st
 static void add_processor(const struct processor_view *view, struct job_status *status)
 {
     count_state(view, status);
+    for (size_t i = 0; i < view->standbys.count; i++)
+        status->standbys_ready += view->standbys.items[i].ready;
     status->lag_records = add_known(status->lag_records, view->lag_records);
     for (size_t i = 0; i < view->partitions.count; i++) {
         if (view->partitions.items[i].owned &&
@@ -413,6 +448,19 @@ static uint32_t count_owners(const struct view_job *view)
     return different;
 }
 
+static void say_group(const struct job *job, struct job_status *status)
+{
+    const struct group_row *row = &job->row.group;
+    bool waits = row->hold == GROUP_HOLD_WAITING || row->hold == GROUP_HOLD_STARTING;
+    status->group = (struct group_view){
+        .hold = row->hold,
+        .since = row->hold == GROUP_HOLD_NONE ? API_UNKNOWN : row->since_at,
+        .members = job->group.known ? (int64_t)job->group.members : API_UNKNOWN,
+        .who = copy_text(job->group.who),
+        .ready = waits && status->processors_paused == status->processors,
+    };
+}
+
 static void sum_up(const struct job *job, struct view_job *view)
 {
     struct job_status *status = &view->status;
@@ -423,12 +471,22 @@ static void sum_up(const struct job *job, struct view_job *view)
         .partitions = job->row.partitions,
         .processors_initial = job->row.processors_initial,
         .processors = job->row.processors,
+        .standbys_wanted =
+            job->row.spec.stateful ? job->row.processors * job->row.spec.standbys : 0,
         .lag_records_max = API_UNKNOWN,
         .observed_at = API_UNKNOWN,
+        .paused = job->row.pause.on,
+        .paused_at = API_UNKNOWN,
         .problems = (uint32_t)view->problems.count,
     };
+    if (status->paused) {
+        status->paused_reason = copy_text(job->row.pause.reason);
+        status->paused_by = copy_text(job->row.pause.actor);
+        status->paused_at = job->row.pause.changed_at;
+    }
     for (size_t i = 0; i < view->processors.count; i++)
         add_processor(&view->processors.items[i], status);
+    say_group(job, status);
     status->agents = count_owners(view);
     for (size_t i = 0; i < job->processors.count; i++)
         status->handoffs_running += job->processors.items[i].handoff != NULL;
@@ -453,6 +511,10 @@ struct view_job *publish_make_job(const struct cluster *cluster, const struct jo
     for (size_t i = 0; i < job->processors.count; i++)
         make_processor(cluster, job, (uint32_t)i, now_ms, same ? &before->trends[i] : NULL,
                        &view->trends[i], &view->processors.items[i]);
+    view->skips.count = job->skips.count;
+    view->skips.items = mem_calloc(job->skips.count, sizeof(*view->skips.items));
+    for (size_t i = 0; i < job->skips.count; i++)
+        view_skip(&job->row, &job->skips.items[i], &view->skips.items[i]);
     publish_find_problems(cluster, job, now_ms, view);
     sum_up(job, view);
     return view;
@@ -468,6 +530,9 @@ void publish_free_job(struct view_job *view)
     for (size_t i = 0; i < view->problems.count; i++)
         schema_free(&schema_problem_view, &view->problems.items[i]);
     free(view->problems.items);
+    for (size_t i = 0; i < view->skips.count; i++)
+        schema_free(&schema_skip_view, &view->skips.items[i]);
+    free(view->skips.items);
     free(view->partitioner_reason);
     free(view->trends);
     free(view);

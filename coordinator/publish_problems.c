@@ -6,6 +6,7 @@
 #include "api/problem.h"
 #include "common/clock.h"
 #include "common/mem.h"
+#include "coordinator/core/placing.h"
 #include "coordinator/publish_job.h"
 
 struct search {
@@ -42,13 +43,12 @@ static void add(struct search *search, const char *code, struct where where, cha
     };
 }
 
-static void add_reported(struct search *search, const struct processor *processor,
+static void add_reported(struct search *search, const char *agent_id,
                          const struct task_report *report)
 {
     for (size_t i = 0; i < report->problems.count; i++) {
         const struct task_problem *problem = &report->problems.items[i];
-        add(search, problem->code,
-            (struct where){report->processor, processor->placement.agent, problem->since_at},
+        add(search, problem->code, (struct where){report->processor, agent_id, problem->since_at},
             publish_text("%s", problem->detail));
     }
 }
@@ -74,63 +74,72 @@ static void add_absent_owner(struct search *search, const struct processor *proc
                      placement->agent, seen));
 }
 
-static int compare_agent(const void *agent_id, const void *item)
-{
-    return strcmp(agent_id, (*(struct agent *const *)item)->row.agent_id);
-}
+/* Agents as the planner sees them. */
+struct agent_counts {
+    size_t alive;  /* and take tasks */
+    size_t barred; /* alive, too, but cordoned or drained */
+    bool room;     /* one that takes tasks has some */
+};
 
-/* Tasks placed on each agent; free(). */
-static uint32_t *count_loads(const struct cluster *cluster)
-{
-    uint32_t *loads = mem_calloc(cluster->agents.count, sizeof(*loads));
-    for (size_t j = 0; j < cluster->jobs.count; j++) {
-        const struct job *job = cluster->jobs.items[j];
-        for (size_t p = 0; p < job->processors.count; p++) {
-            const char *owner = job->processors.items[p].placement.agent;
-            struct agent **found =
-                owner == NULL ? NULL
-                              : bsearch(owner, cluster->agents.items, cluster->agents.count,
-                                        sizeof(struct agent *), compare_agent);
-            if (found != NULL)
-                loads[found - cluster->agents.items]++;
-        }
-    }
-    return loads;
-}
-
-/* Agents that are alive, and whether one of them has room. */
-static void count_agents(const struct search *search, size_t *ret_alive, bool *ret_room)
+static struct agent_counts count_agents(const struct search *search)
 {
     const struct cluster *cluster = search->cluster;
-    uint32_t *loads = count_loads(cluster);
-    *ret_alive = 0;
-    *ret_room = false;
+    uint32_t *tasks = cluster_count_tasks(cluster);
+    struct agent_counts counts = {0};
     for (size_t a = 0; a < cluster->agents.count; a++) {
         const struct agent *agent = cluster->agents.items[a];
-        if (!cluster_agent_alive(cluster, agent, search->now_ms))
+        if (!cluster_agent_alive(cluster, agent, search->now_ms) || agent->stopping)
             continue;
-        (*ret_alive)++;
-        *ret_room = *ret_room || loads[a] < agent->row.capacity;
+        if (!cluster_agent_schedulable(agent)) {
+            counts.barred++;
+            continue;
+        }
+        counts.alive++;
+        counts.room = counts.room || tasks[a] < agent->row.capacity;
     }
-    free(loads);
+    free(tasks);
+    return counts;
 }
 
-static void add_unassigned(struct search *search)
+static void add_why(struct search *search, const struct placement_row *placement,
+                    struct agent_counts counts)
 {
-    size_t alive = SIZE_MAX;
-    bool room = false;
+    struct where where = {(int64_t)placement->processor, NULL, placement->changed_at};
+    if (counts.alive == 0 && counts.barred > 0)
+        add(search, "no_agent", where,
+            publish_text("%zu agents are alive and all are cordoned or drained", counts.barred));
+    else if (counts.alive == 0 && placement->agent == NULL)
+        add(search, "no_agent", where, publish_text("no agent is alive"));
+    else if (counts.alive > 0 && !counts.room && counts.barred == 0)
+        add(search, "capacity_exhausted", where,
+            publish_text("%zu agents are alive and all are full", counts.alive));
+    else if (counts.alive > 0 && !counts.room)
+        add(search, "capacity_exhausted", where,
+            publish_text("%zu agents are alive and all are full; %zu more are cordoned or drained",
+                         counts.alive, counts.barred));
+}
+
+/* Nobody owns it, or its owner is gone for longer than it is waited for. */
+static bool is_homeless(const struct search *search, const struct processor *processor)
+{
+    return processor->placement.agent == NULL ||
+           search->now_ms >=
+               placing_given_up_at(search->cluster, search->job, processor, search->now_ms);
+}
+
+static void add_homeless(struct search *search)
+{
+    struct agent_counts counts = {0};
+    bool counted = false;
     for (size_t p = 0; p < search->job->processors.count; p++) {
-        const struct placement_row *placement = &search->job->processors.items[p].placement;
-        if (placement->agent != NULL)
+        const struct processor *processor = &search->job->processors.items[p];
+        const struct placement_row *placement = &processor->placement;
+        if (!is_homeless(search, processor))
             continue;
-        if (alive == SIZE_MAX) /* the same for all of them */
-            count_agents(search, &alive, &room);
-        struct where where = {(int64_t)p, NULL, placement->changed_at};
-        if (alive == 0)
-            add(search, "no_agent", where, publish_text("no agent is alive"));
-        else if (!room)
-            add(search, "capacity_exhausted", where,
-                publish_text("%zu agents are alive and all are full", alive));
+        if (!counted) /* the same for all of them */
+            counts = count_agents(search);
+        counted = true;
+        add_why(search, placement, counts);
     }
 }
 
@@ -147,13 +156,186 @@ static void add_of_processors(struct search *search)
         }
         const struct task_report *report = cluster_report(search->cluster, processor);
         if (report != NULL)
-            add_reported(search, processor, report);
+            add_reported(search, processor->placement.agent, report);
     }
+}
+
+/* Of those who learn: their owners go on meanwhile. */
+static void add_of_learners(struct search *search)
+{
+    for (size_t p = 0; p < search->job->processors.count; p++) {
+        const struct processor *processor = &search->job->processors.items[p];
+        const struct task_report *report = cluster_learner_report(search->cluster, processor);
+        if (report != NULL)
+            add_reported(search, processor->handoff->row.target, report);
+        for (size_t s = 0; s < processor->standbys.count; s++) {
+            const struct standby *standby = &processor->standbys.items[s];
+            report = cluster_standby_report(search->cluster, standby);
+            if (report != NULL)
+                add_reported(search, standby->row.agent, report);
+        }
+    }
+}
+
+/* Agents that can not have their share: the job has fewer hosts than people think. */
+static void add_refused(struct search *search)
+{
+    for (size_t i = 0; i < search->job->arrivals.count; i++) {
+        const struct arrival_row *arrival = &search->job->arrivals.items[i];
+        const struct agent *agent = cluster_agent(search->cluster, arrival->agent);
+        if (arrival->refused == NULL || agent == NULL ||
+            strcmp(agent->row.incarnation, arrival->incarnation) != 0 ||
+            !cluster_agent_alive(search->cluster, agent, search->now_ms))
+            continue;
+        add(search, arrival->refused,
+            (struct where){arrival->refused_processor, arrival->agent, arrival->refused_at},
+            publish_text("agent %s can not learn it, its owner goes on: %s", arrival->agent,
+                         arrival->refused_detail));
+    }
+}
+
+/* Owners that are to leave, and stay because of these. */
+static void add_untaken(struct search *search)
+{
+    for (size_t p = 0; p < search->job->processors.count; p++) {
+        const struct processor *processor = &search->job->processors.items[p];
+        const struct placement_row *placement = &processor->placement;
+        if (processor->untaken_at != 0)
+            add(search, "drain_waits",
+                (struct where){placement->processor, placement->agent, processor->untaken_at},
+                publish_text("%s", processor->waits));
+    }
+}
+
+static void earliest(int64_t at, int64_t *ret_at)
+{
+    if (*ret_at == API_UNKNOWN || at < *ret_at)
+        *ret_at = at;
+}
+
+/* One for the job: it is the same for most of its processors. */
+static void add_unguarded(struct search *search)
+{
+    const struct job *job = search->job;
+    size_t count = 0;
+    int64_t since_at = API_UNKNOWN;
+    for (size_t p = 0; p < job->processors.count; p++) {
+        const struct processor *processor = &job->processors.items[p];
+        if (processor->standby_lack_at == 0)
+            continue;
+        count++;
+        earliest(processor->standby_lack_at, &since_at);
+    }
+    if (count > 0)
+        add(search, "standbys_missing", (struct where){API_UNKNOWN, NULL, since_at},
+            publish_text("%zu of %zu processors have fewer than the job's %u standbys: no other "
+                         "agent is alive, neither cordoned nor drained, has room and can rebuild "
+                         "the state",
+                         count, job->processors.count, job->row.spec.standbys));
+}
+
+/* Whether all standbys go with the owner's zone; since when, then. */
+static bool share_zone(const struct search *search, const struct processor *processor,
+                       int64_t *ret_at)
+{
+    const struct agent *owner = processor->placement.agent == NULL
+                                    ? NULL
+                                    : cluster_agent(search->cluster, processor->placement.agent);
+    const char *zone = owner != NULL ? cluster_agent_zone(owner) : NULL;
+    int64_t since_at = processor->placement.changed_at;
+    for (size_t s = 0; s < processor->standbys.count; s++) {
+        const struct standby_row *row = &processor->standbys.items[s].row;
+        const char *other = cluster_agent_zone(cluster_agent(search->cluster, row->agent));
+        if (zone == NULL || other == NULL || strcmp(zone, other) != 0)
+            return false;
+        if (row->started_at > since_at)
+            since_at = row->started_at;
+    }
+    *ret_at = since_at;
+    return processor->standbys.count > 0;
+}
+
+static void add_zones(struct search *search)
+{
+    const struct job *job = search->job;
+    size_t count = 0;
+    int64_t since_at = API_UNKNOWN, at;
+    for (size_t p = 0; p < job->processors.count; p++) {
+        if (!share_zone(search, &job->processors.items[p], &at))
+            continue;
+        count++;
+        earliest(at, &since_at);
+    }
+    if (count > 0)
+        add(search, "standbys_missing", (struct where){API_UNKNOWN, NULL, since_at},
+            publish_text("%zu of %zu processors have no standby in another zone than their owner's",
+                         count, job->processors.count));
+}
+
+static void add_of_topics(struct search *search)
+{
+    const struct job_topics *topics = &search->job->topics;
+    for (size_t i = 0; i < topics->findings.count; i++) {
+        const struct job_finding *finding = &topics->findings.items[i];
+        add(search, finding->code, (struct where){API_UNKNOWN, NULL, finding->since_at},
+            publish_text("%s", finding->detail));
+    }
+}
+
+static size_t count_paused(const struct view_job *view)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < view->processors.count; i++)
+        count += strcmp(view->processors.items[i].state, "paused") == 0;
+    return count;
+}
+
+static char *say_members(const struct job *job)
+{
+    const struct job_group *seen = &job->group;
+    if (!seen->known)
+        return publish_text("group \"%s\" is looked at", job->row.spec.group_id);
+    return publish_text("group \"%s\" has %u members%s%s", job->row.spec.group_id, seen->members,
+                        seen->who != NULL ? ": " : "", seen->who != NULL ? seen->who : "");
+}
+
+static void add_hold(struct search *search)
+{
+    const struct job *job = search->job;
+    const struct group_row *row = &job->row.group;
+    struct where where = {API_UNKNOWN, NULL, row->since_at};
+    size_t paused = count_paused(search->view);
+    char *members = say_members(job);
+    if (row->hold == GROUP_HOLD_FROZEN)
+        add(search, "group_intruded", where,
+            publish_text("%s; %zu of %zu processors have stopped", members, paused,
+                         job->processors.count));
+    else if (row->hold != GROUP_HOLD_NONE)
+        add(search, "group_awaited", where,
+            publish_text("%s; %zu of %zu processors have learned what they committed%s%s", members,
+                         paused, job->processors.count,
+                         job->group.claim_error != NULL ? "; not taken over yet: " : "",
+                         job->group.claim_error != NULL ? job->group.claim_error : ""));
+    free(members);
+}
+
+static void add_of_group(struct search *search)
+{
+    const struct job_group *seen = &search->job->group;
+    add_hold(search);
+    if (seen->failing_at != 0)
+        add(search, "group_unwatched", (struct where){API_UNKNOWN, NULL, seen->failing_at},
+            publish_text("%s", seen->error));
 }
 
 static void add_of_job(struct search *search)
 {
     const struct job *job = search->job;
+    const struct hold *pause = &job->row.pause;
+    if (pause->on)
+        add(search, "paused", (struct where){API_UNKNOWN, NULL, pause->changed_at},
+            publish_text("by %s%s%s", pause->actor, pause->reason != NULL ? ": " : "",
+                         pause->reason != NULL ? pause->reason : ""));
     if (job->row.partitioner == EFFECTIVE_PARTITIONER_OPAQUE &&
         job->row.spec.partitioner == PARTITIONER_AUTO)
         add(search, "partitioner_opaque", (struct where){API_UNKNOWN, NULL, job->row.created_at},
@@ -167,6 +349,14 @@ void publish_find_problems(const struct cluster *cluster, const struct job *job,
     struct search search = {.cluster = cluster, .job = job, .now_ms = now_ms, .view = view};
     add_of_job(&search);
     add_of_processors(&search);
-    if (job->row.state == JOB_STATE_RUNNING)
-        add_unassigned(&search);
+    add_of_learners(&search);
+    add_refused(&search);
+    if (job->row.state == JOB_STATE_RUNNING) {
+        add_of_group(&search);
+        add_of_topics(&search);
+        add_homeless(&search);
+        add_untaken(&search);
+        add_unguarded(&search);
+        add_zones(&search);
+    }
 }

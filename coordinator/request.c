@@ -68,17 +68,34 @@ enum err_code request_number(const struct httpd_target *target, const char *name
                    SHOWN_BYTES, text);
 }
 
+static enum err_code read_limit(const struct httpd_target *target, const char *name,
+                                uint32_t *ret_limit, struct err *reterr)
+{
+    const char *text = request_parameter(target, name);
+    uint64_t number = REQUEST_LIMIT_DEFAULT;
+    if (text != NULL && (!text_uint_parse(text, REQUEST_LIMIT_MAX, &number) || number == 0))
+        return err_set(reterr, ERR_INVALID, "%s must be a whole number from 1 to %d, not \"%.*s\"",
+                       name, REQUEST_LIMIT_MAX, SHOWN_BYTES, text);
+    *ret_limit = (uint32_t)number;
+    return ERR_NONE;
+}
+
 enum err_code request_limit(const struct httpd_target *target, uint32_t *ret_limit,
                             struct err *reterr)
 {
-    const char *text = request_parameter(target, "limit");
-    uint64_t number = REQUEST_LIMIT_DEFAULT;
-    if (text != NULL && (!text_uint_parse(text, REQUEST_LIMIT_MAX, &number) || number == 0))
-        return err_set(reterr, ERR_INVALID,
-                       "limit must be a whole number from 1 to %d, not \"%.*s\"", REQUEST_LIMIT_MAX,
-                       SHOWN_BYTES, text);
-    *ret_limit = (uint32_t)number;
-    return ERR_NONE;
+    return read_limit(target, "limit", ret_limit, reterr);
+}
+
+enum err_code request_limit_or_last(const struct httpd_target *target, uint32_t *ret_limit,
+                                    bool *ret_last, struct err *reterr)
+{
+    bool last = request_parameter(target, "last") != NULL;
+    if (last && request_parameter(target, "limit") != NULL)
+        return err_set(reterr, ERR_INVALID, "limit and last exclude each other: give one of them");
+    enum err_code code = read_limit(target, last ? "last" : "limit", ret_limit, reterr);
+    if (code == ERR_NONE)
+        *ret_last = last;
+    return code;
 }
 
 enum err_code request_wait(const struct httpd_target *target, int64_t *ret_wait_ms,

@@ -27,6 +27,9 @@ const char *request_parameter(const struct httpd_target *target, const char *nam
 /* Each sets its default when the parameter is absent. */
 enum err_code request_limit(const struct httpd_target *target, uint32_t *ret_limit,
                             struct err *reterr) MUSTCHECK;
+/* `limit`, or `last` in its place; *ret_last says which. */
+enum err_code request_limit_or_last(const struct httpd_target *target, uint32_t *ret_limit,
+                                    bool *ret_last, struct err *reterr) MUSTCHECK;
 enum err_code request_wait(const struct httpd_target *target, int64_t *ret_wait_ms,
                            struct err *reterr) MUSTCHECK;
 /* 0..2^63-1 */

@@ -457,7 +457,7 @@ enum err_code store_open(const char *path, struct store **ret_store, struct err 
         return code;
     struct store *store = mem_calloc(1, sizeof(*store));
     store->path = mem_strdup(path);
-    store->retention = (struct store_retention){EVENTS_KEPT, OPERATIONS_KEPT, HANDOFFS_KEPT};
+    store->retention = (struct store_retention){EVENTS_KEPT, OPERATIONS_KEPT, HANDOFFS_KEPT, 0};
     code = open_file(store, reterr);
     if (code == ERR_NONE)
         code = take_over(store, reterr);

@@ -46,12 +46,14 @@ enum err_code store_commit(struct store *store, const struct update *update,
 
 /*
  * Events with ids above `after`, oldest first, at most `limit` (1..1000). `job` NULL: all. `next`
- * is the last id when there are more now, else NULL. Free with schema_free(&schema_event_page).
+ * is the last id when there are more now, else NULL. With `last` the newest `limit` of them, after
+ * which there are none now. Free with schema_free(&schema_event_page).
  */
 struct store_event_query {
     uint64_t after;
     const char *job;
     uint32_t limit;
+    bool last;
 };
 enum err_code store_events(struct store *store, struct store_event_query query,
                            struct event_page *ret_page, struct err *reterr) MUSTCHECK;
@@ -92,13 +94,15 @@ enum err_code store_handoff(struct store *store, uint64_t id, struct handoff_vie
                             struct err *reterr) MUSTCHECK;
 
 /*
- * How much history is kept; what is older goes in small slices, as part of later commits. Finished
- * operations and hand-overs only. Defaults: 100,000 events, 10,000 operations, 10,000 hand-overs.
+ * How much history is kept: so many, none older than the age. What is beyond that goes in small
+ * slices, as part of later commits that add to the same kind. Finished operations and hand-overs
+ * only. Defaults: 100,000 events, 10,000 operations, 10,000 hand-overs, of any age.
  */
 struct store_retention {
     uint64_t events;
     uint64_t operations;
     uint64_t handoffs;
+    int64_t age_ms; /* by wall time; 0: of any age */
 };
 void store_retain(struct store *store, struct store_retention retention);
 

@@ -35,16 +35,23 @@ static void read_event(sqlite3_stmt *statement, struct event_view *ret_view)
     };
 }
 
+static sqlite3_stmt *event_statement(struct store *store, const struct store_event_query *query)
+{
+    enum store_statement of_all = query->last ? STORE_EVENT_LAST : STORE_EVENT_PAGE;
+    enum store_statement of_job = query->last ? STORE_EVENT_LAST_OF_JOB : STORE_EVENT_PAGE_OF_JOB;
+    sqlite3_stmt *statement = store_statement(store, query->job != NULL ? of_job : of_all);
+    store_bind_uint(statement, 1, query->after <= INT64_MAX ? query->after : INT64_MAX);
+    store_bind_int(statement, 2, (int64_t)query->limit + !query->last);
+    if (query->job != NULL)
+        store_bind_text(statement, 3, query->job);
+    return statement;
+}
+
 enum err_code store_events(struct store *store, struct store_event_query query,
                            struct event_page *ret_page, struct err *reterr)
 {
     assert(query.limit >= 1 && query.limit <= LIMIT_MAX);
-    sqlite3_stmt *statement =
-        store_statement(store, query.job != NULL ? STORE_EVENT_PAGE_OF_JOB : STORE_EVENT_PAGE);
-    store_bind_uint(statement, 1, query.after <= INT64_MAX ? query.after : INT64_MAX);
-    store_bind_int(statement, 2, (int64_t)query.limit + 1);
-    if (query.job != NULL)
-        store_bind_text(statement, 3, query.job);
+    sqlite3_stmt *statement = event_statement(store, &query);
     struct event_page page = {0};
     page.items.items = mem_calloc(query.limit, sizeof(struct event_view));
     for (;;) {

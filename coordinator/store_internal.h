@@ -46,11 +46,23 @@ enum store_statement {
     STORE_HANDOFF_GET,
     STORE_HANDOFF_PAGE,
     STORE_HANDOFF_PRUNE,
+    STORE_GROUP_HOLD_PUT,
+    STORE_GROUP_HOLD_REMOVE,
+    STORE_GROUP_HOLD_GET,
+    STORE_MAINTENANCE_PUT,
+    STORE_MAINTENANCE_GET,
     STORE_ARRIVAL_PUT,
     STORE_ARRIVAL_LIST,
+    STORE_SKIP_PUT,
+    STORE_SKIP_LIST,
+    STORE_STANDBY_PUT,
+    STORE_STANDBY_REMOVE,
+    STORE_STANDBY_LIST,
     STORE_EVENT_PUT,
     STORE_EVENT_PAGE,
     STORE_EVENT_PAGE_OF_JOB,
+    STORE_EVENT_LAST,
+    STORE_EVENT_LAST_OF_JOB,
     STORE_EVENT_PRUNE,
     STORE_STATEMENT_COUNT
 };
@@ -137,5 +149,46 @@ enum err_code store_write_handoff(struct store *store, const struct handoff_row 
                                   struct err *reterr) MUSTCHECK;
 enum err_code store_load_handoffs(struct store *store, struct cluster *cluster,
                                   struct err *reterr) MUSTCHECK;
+
+/* ---- standbys (store_standby.c) */
+
+enum err_code store_write_standby(struct store *store, const struct standby_row *row,
+                                  struct err *reterr) MUSTCHECK;
+enum err_code store_remove_standby(struct store *store, const struct standby_row *row,
+                                   struct err *reterr) MUSTCHECK;
+enum err_code store_load_standbys(struct store *store, struct cluster *cluster,
+                                  struct err *reterr) MUSTCHECK;
+
+/* ---- what people decide about records and committed offsets (store_skip.c) */
+
+enum err_code store_write_skip(struct store *store, const struct skip_row *row,
+                               struct err *reterr) MUSTCHECK;
+enum err_code store_load_skips(struct store *store, struct cluster *cluster,
+                               struct err *reterr) MUSTCHECK;
+/* The column of a placement; a NULL text: it is empty. free(). */
+char *store_print_chosen(const struct placement_row *row);
+/* False: it is something else than store_print_chosen writes. */
+bool store_parse_chosen(const char *text, struct placement_row *row) MUSTCHECK;
+
+/* ---- store_group.c */
+
+enum err_code store_write_group_hold(struct store *store, const struct job_row *row,
+                                     struct err *reterr) MUSTCHECK;
+enum err_code store_load_group_hold(struct store *store, struct job_row *row,
+                                    struct err *reterr) MUSTCHECK;
+
+/* ---- store_pause.c */
+
+/* Four columns or parameters from `first` on. */
+void store_bind_hold(sqlite3_stmt *statement, int first, const struct hold *hold);
+void store_read_hold(sqlite3_stmt *statement, int first, struct hold *ret_hold);
+/* The column of a placement; a NULL text: it is empty. free(). */
+char *store_print_paused(const struct placement_row *row);
+/* False: it is something else than store_print_paused writes. */
+bool store_parse_paused(const char *text, struct placement_row *row) MUSTCHECK;
+enum err_code store_write_maintenance(struct store *store, const struct maintenance_row *row,
+                                      struct err *reterr) MUSTCHECK;
+enum err_code store_load_maintenance(struct store *store, struct cluster *cluster,
+                                     struct err *reterr) MUSTCHECK;
 
 #endif

@@ -71,6 +71,35 @@ static enum err_code load_tags(struct store *store, struct agent_row *row, struc
     }
 }
 
+/* Its texts are the caller's to free in any case. */
+static enum err_code read_drain(struct store *store, sqlite3_stmt *statement,
+                                struct agent_drain *ret_drain, struct err *reterr)
+{
+    int state = 0, on_deadline;
+    bool asked = sqlite3_column_type(statement, 13) != SQLITE_NULL;
+    enum err_code code =
+        store_column_enum(store, statement, 14, schema_names_drain_deadline, &on_deadline, reterr);
+    if (code == ERR_NONE && asked)
+        code = store_column_enum(store, statement, 13, schema_names_drain_state, &state, reterr);
+    if (code == ERR_NONE)
+        code = store_column_count(store, statement, 17, UINT32_MAX, &ret_drain->processors, reterr);
+    if (code != ERR_NONE)
+        return code;
+    ret_drain->asked = asked;
+    ret_drain->state = (enum drain_state)state;
+    ret_drain->on_deadline = (enum drain_deadline)on_deadline;
+    ret_drain->until_restart = store_column_int(statement, 15) != 0;
+    ret_drain->overdue = store_column_int(statement, 16) != 0;
+    ret_drain->reason = store_column_text(statement, 18);
+    ret_drain->actor = store_column_text(statement, 19);
+    ret_drain->error = store_column_text(statement, 20);
+    ret_drain->deadline_ms = store_column_known(statement, 21);
+    ret_drain->deadline_at = store_column_known(statement, 22);
+    ret_drain->started_at = store_column_known(statement, 23);
+    ret_drain->ended_at = store_column_known(statement, 24);
+    return ERR_NONE;
+}
+
 static enum err_code read_agent(struct store *store, sqlite3_stmt *statement,
                                 struct agent_row *ret_row, struct err *reterr)
 {
@@ -84,13 +113,21 @@ static enum err_code read_agent(struct store *store, sqlite3_stmt *statement,
     code = store_column_count(store, statement, 5, UINT32_MAX, &row.protocol, reterr);
     if (code == ERR_NONE)
         code = store_column_count(store, statement, 6, API_TASKS_MAX, &row.capacity, reterr);
+    if (code == ERR_NONE)
+        code = store_column_count(store, statement, 8, API_TASKS_MAX, &row.max_learners, reterr);
     if (code != ERR_NONE)
         return code;
     row.agent_id = store_column_text(statement, 0);
     row.incarnation = store_column_text(statement, 1);
     row.version = store_column_text(statement, 3);
     row.address = store_column_text(statement, 4);
-    code = load_tags(store, &row, reterr);
+    row.eligibility = (struct agent_eligibility){.cordoned = store_column_int(statement, 9) != 0,
+                                                 .reason = store_column_text(statement, 10),
+                                                 .actor = store_column_text(statement, 11),
+                                                 .changed_at = store_column_known(statement, 12)};
+    code = read_drain(store, statement, &row.drain, reterr);
+    if (code == ERR_NONE)
+        code = load_tags(store, &row, reterr);
     if (code != ERR_NONE) {
         rows_finish_agent(&row);
         return code;
@@ -214,6 +251,7 @@ static enum err_code read_job(struct store *store, sqlite3_stmt *statement, stru
     row.name = store_column_text(statement, 0);
     row.incarnation = store_column_text(statement, 1);
     row.partitioner_reason = store_column_text(statement, 11);
+    store_read_hold(statement, 14, &row.pause);
     *ret_row = row;
     return ERR_NONE;
 }
@@ -232,6 +270,8 @@ static enum err_code load_jobs(struct store *store, struct cluster *cluster, str
             code = load_warnings(store, &change.job, reterr);
         if (code == ERR_NONE)
             code = load_origins(store, &change.job, reterr);
+        if (code == ERR_NONE)
+            code = store_load_group_hold(store, &change.job, reterr);
         if (code != ERR_NONE) {
             change_finish(&change);
             store_leave(statement);
@@ -273,6 +313,13 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
             code = store_column_uint(store, statement, 9, &handoff, reterr);
         if (code == ERR_NONE && !has_processor(cluster, store_column_peek(statement, 0), processor))
             code = store_corrupt(store, "a placement without its job", reterr);
+        struct placement_row paused = {0};
+        if (code == ERR_NONE && !store_parse_paused(store_column_peek(statement, 10), &paused))
+            code = store_corrupt(store, "the offsets at which a processor was paused", reterr);
+        if (code == ERR_NONE && !store_parse_chosen(store_column_peek(statement, 11), &paused)) {
+            free(paused.paused_t1.items);
+            code = store_corrupt(store, "the committed offsets that were chosen", reterr);
+        }
         if (code != ERR_NONE) {
             store_leave(statement);
             return code;
@@ -288,6 +335,10 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
                                               .trouble = store_column_text(statement, 6),
                                               .reason = store_column_text(statement, 7),
                                               .changed_at = store_column_int(statement, 8)}};
+        change.placement.paused_t1.items = paused.paused_t1.items;
+        change.placement.paused_t1.count = paused.paused_t1.count;
+        change.placement.chosen.items = paused.chosen.items;
+        change.placement.chosen.count = paused.chosen.count;
         cluster_apply(cluster, &change);
     }
 }
@@ -419,11 +470,20 @@ static enum err_code load_arrivals(struct store *store, struct cluster *cluster,
             store_leave(statement);
             return store_corrupt(store, "an arrival without its job", reterr);
         }
+        int64_t processor = store_column_int(statement, 6);
+        if (processor < 0 || processor > UINT32_MAX) {
+            store_leave(statement);
+            return store_corrupt(store, "an arrival that was refused no processor", reterr);
+        }
         struct change change = {.kind = CHANGE_ARRIVAL,
                                 .arrival = {.job = store_column_text(statement, 0),
                                             .agent = store_column_text(statement, 1),
                                             .incarnation = store_column_text(statement, 2),
-                                            .open = store_column_int(statement, 3) != 0}};
+                                            .open = store_column_int(statement, 3) != 0,
+                                            .refused = store_column_text(statement, 4),
+                                            .refused_detail = store_column_text(statement, 5),
+                                            .refused_processor = (uint32_t)processor,
+                                            .refused_at = store_column_int(statement, 7)}};
         cluster_apply(cluster, &change);
     }
 }
@@ -433,8 +493,9 @@ static enum err_code load_arrivals(struct store *store, struct cluster *cluster,
 enum err_code store_load(struct store *store, struct cluster *cluster, struct err *reterr)
 {
     static enum err_code (*const loaders[])(struct store *, struct cluster *, struct err *) = {
-        load_meta,    load_agents,         load_jobs,     load_placements,
-        load_offsets, store_load_handoffs, load_arrivals, load_operations};
+        load_meta,           store_load_maintenance, load_agents,         load_jobs,
+        load_placements,     load_offsets,           store_load_handoffs, load_arrivals,
+        store_load_standbys, load_operations,        store_load_skips};
     enum err_code code = ERR_NONE;
     for (size_t i = 0; code == ERR_NONE && i < sizeof(loaders) / sizeof(loaders[0]); i++)
         code = loaders[i](store, cluster, reterr);

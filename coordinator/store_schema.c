@@ -189,6 +189,92 @@ static const char *const migrations[] = {
     "  PRIMARY KEY (job, agent)"
     ") STRICT, WITHOUT ROWID;"
     "CREATE INDEX arrivals_of_agent ON arrivals (agent);",
+
+    /* ---- 3: agents bound how many processors learn there */
+
+    "ALTER TABLE agents ADD COLUMN max_learners INTEGER NOT NULL DEFAULT 0;", /* 0: no limit */
+
+    /* ---- 4: why an agent can not have what it came for */
+
+    "ALTER TABLE arrivals ADD COLUMN refused TEXT;"
+    "ALTER TABLE arrivals ADD COLUMN refused_detail TEXT;"
+    "ALTER TABLE arrivals ADD COLUMN refused_processor INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE arrivals ADD COLUMN refused_at INTEGER NOT NULL DEFAULT 0;",
+
+    /* ---- 5: agents can be cordoned */
+
+    "ALTER TABLE agents ADD COLUMN cordoned INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agents ADD COLUMN cordon_reason TEXT;"
+    "ALTER TABLE agents ADD COLUMN cordon_actor TEXT;"
+    "ALTER TABLE agents ADD COLUMN cordon_changed_at INTEGER;", /* NULL: never */
+
+    /* ---- 6: agents can be drained */
+
+    "ALTER TABLE agents ADD COLUMN drain_state TEXT;" /* NULL: not asked to leave */
+    "ALTER TABLE agents ADD COLUMN drain_on_deadline TEXT NOT NULL DEFAULT 'force';"
+    "ALTER TABLE agents ADD COLUMN drain_until_restart INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agents ADD COLUMN drain_overdue INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agents ADD COLUMN drain_processors INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agents ADD COLUMN drain_reason TEXT;"
+    "ALTER TABLE agents ADD COLUMN drain_actor TEXT;"
+    "ALTER TABLE agents ADD COLUMN drain_error TEXT;"
+    "ALTER TABLE agents ADD COLUMN drain_deadline_ms INTEGER;" /* NULL: none, as the next */
+    "ALTER TABLE agents ADD COLUMN drain_deadline_at INTEGER;"
+    "ALTER TABLE agents ADD COLUMN drain_started_at INTEGER;"
+    "ALTER TABLE agents ADD COLUMN drain_ended_at INTEGER;",
+
+    /* ---- 7: standbys */
+
+    "CREATE TABLE standbys ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  processor INTEGER NOT NULL,"
+    "  agent TEXT NOT NULL REFERENCES agents ON DELETE CASCADE,"
+    "  agent_incarnation TEXT NOT NULL,"
+    "  reason TEXT NOT NULL,"
+    "  started_at INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, processor, agent)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX standbys_of_agent ON standbys (agent);",
+
+    /* ---- 8: jobs can be paused, and planned hand-overs held back */
+
+    "ALTER TABLE jobs ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN pause_reason TEXT;"
+    "ALTER TABLE jobs ADD COLUMN pause_actor TEXT;"
+    "ALTER TABLE jobs ADD COLUMN pause_changed_at INTEGER;" /* NULL: never */
+    "ALTER TABLE placements ADD COLUMN paused_t1 TEXT;" /* [topic,partition,T1] of each; NULL: none
+                                                         */
+    "CREATE TABLE maintenance ("
+    "  id INTEGER PRIMARY KEY CHECK (id = 1),"
+    "  enabled INTEGER NOT NULL,"
+    "  reason TEXT,"
+    "  actor TEXT,"
+    "  changed_at INTEGER"
+    ") STRICT;",
+
+    /* ---- 9: records are passed, and committed offsets chosen, by somebody's word */
+
+    "CREATE TABLE skips ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  topic INTEGER NOT NULL,"
+    "  partition INTEGER NOT NULL,"
+    "  offset INTEGER NOT NULL,"
+    "  processor INTEGER NOT NULL,"
+    "  reason TEXT,"
+    "  actor TEXT NOT NULL,"
+    "  skipped_at INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, topic, partition, offset)"
+    ") STRICT, WITHOUT ROWID;"
+    "ALTER TABLE placements ADD COLUMN chosen TEXT;", /* [topic,partition,found,T1] of each; found
+                                                         -1: none; NULL: nothing is chosen */
+
+    /* ---- 10: jobs hold their outputs back while others are in their groups */
+
+    "CREATE TABLE group_holds ("
+    "  job TEXT PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,"
+    "  hold TEXT NOT NULL CHECK (hold IN ('frozen', 'waiting', 'starting')),"
+    "  since_at INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;",
 };
 
 int store_schema_version(void)
@@ -210,6 +296,9 @@ const char *const store_names_kind[] = {"create_job", "delete_job", "move", "reb
 #define OPERATION_COLUMNS                                                                          \
     "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at,"          \
     " processor, target"
+#define ARRIVAL_COLUMNS                                                                            \
+    "job, agent, incarnation, open, refused, refused_detail, refused_processor, refused_at"
+
 #define HANDOFF_COLUMNS                                                                            \
     "id, kind, job, job_incarnation, processor, partitions, state, forced, planned, source,"       \
     " source_incarnation, source_epoch, target, target_incarnation, target_epoch, operation,"      \
@@ -235,16 +324,19 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
     [STORE_JOB_PUT] =
         "INSERT INTO jobs (name, incarnation, state, generation, created_at, group_id,"
         " partitions_initial, partitions, processors_initial, processors, map_version,"
-        " partitioner, partitioner_reason, operation, spec)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
+        " partitioner, partitioner_reason, operation, spec, paused, pause_reason, pause_actor,"
+        " pause_changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,"
+        " ?15, ?16, ?17, ?18, ?19)"
         " ON CONFLICT (name) DO UPDATE SET incarnation = ?2, state = ?3, generation = ?4,"
         " created_at = ?5, group_id = ?6, partitions_initial = ?7, partitions = ?8,"
         " processors_initial = ?9, processors = ?10, map_version = ?11, partitioner = ?12,"
-        " partitioner_reason = ?13, operation = ?14, spec = ?15",
+        " partitioner_reason = ?13, operation = ?14, spec = ?15, paused = ?16,"
+        " pause_reason = ?17, pause_actor = ?18, pause_changed_at = ?19",
     [STORE_JOB_REMOVE] = "DELETE FROM jobs WHERE name = ?1",
     [STORE_JOB_LIST] = "SELECT name, incarnation, state, generation, created_at,"
                        " partitions_initial, partitions, processors_initial, processors,"
-                       " map_version, partitioner, partitioner_reason, operation, spec"
+                       " map_version, partitioner, partitioner_reason, operation, spec, paused,"
+                       " pause_reason, pause_actor, pause_changed_at"
                        " FROM jobs ORDER BY name",
     [STORE_INPUT_PUT] = "INSERT INTO job_inputs (job, topic, name) VALUES (?1, ?2, ?3)"
                         " ON CONFLICT (job, topic) DO UPDATE SET name = ?3",
@@ -259,11 +351,14 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_PLACEMENT_PUT] =
         "INSERT INTO placements (job, processor, agent, agent_incarnation, epoch, activated,"
-        " trouble, reason, changed_at, handoff) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"
+        " trouble, reason, changed_at, handoff, paused_t1, chosen)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
         " ON CONFLICT (job, processor) DO UPDATE SET agent = ?3, agent_incarnation = ?4,"
-        " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9, handoff = ?10",
+        " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9, handoff = ?10,"
+        " paused_t1 = ?11, chosen = ?12",
     [STORE_PLACEMENT_LIST] = "SELECT job, processor, agent, agent_incarnation, epoch, activated,"
-                             " trouble, reason, changed_at, handoff FROM placements",
+                             " trouble, reason, changed_at, handoff, paused_t1, chosen"
+                             " FROM placements",
     [STORE_OFFSETS_CLEAR] = "DELETE FROM offsets WHERE job = ?1 AND processor = ?2",
     [STORE_OFFSET_PUT] = "INSERT INTO offsets (job, processor, topic, partition, t0, t1, t2, at)"
                          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
@@ -274,12 +369,26 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_AGENT_PUT] =
         "INSERT INTO agents (agent_id, incarnation, state, version, address, protocol, capacity,"
-        " registered_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+        " registered_at, max_learners, cordoned, cordon_reason, cordon_actor, cordon_changed_at,"
+        " drain_state, drain_on_deadline, drain_until_restart, drain_overdue, drain_processors,"
+        " drain_reason, drain_actor, drain_error, drain_deadline_ms, drain_deadline_at,"
+        " drain_started_at, drain_ended_at)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
+        " ?19, ?20, ?21, ?22, ?23, ?24, ?25)"
         " ON CONFLICT (agent_id) DO UPDATE SET incarnation = ?2, state = ?3, version = ?4,"
-        " address = ?5, protocol = ?6, capacity = ?7, registered_at = ?8",
+        " address = ?5, protocol = ?6, capacity = ?7, registered_at = ?8, max_learners = ?9,"
+        " cordoned = ?10, cordon_reason = ?11, cordon_actor = ?12, cordon_changed_at = ?13,"
+        " drain_state = ?14, drain_on_deadline = ?15, drain_until_restart = ?16,"
+        " drain_overdue = ?17, drain_processors = ?18, drain_reason = ?19, drain_actor = ?20,"
+        " drain_error = ?21, drain_deadline_ms = ?22, drain_deadline_at = ?23,"
+        " drain_started_at = ?24, drain_ended_at = ?25",
     [STORE_AGENT_REMOVE] = "DELETE FROM agents WHERE agent_id = ?1",
     [STORE_AGENT_LIST] = "SELECT agent_id, incarnation, state, version, address, protocol,"
-                         " capacity, registered_at FROM agents",
+                         " capacity, registered_at, max_learners, cordoned, cordon_reason,"
+                         " cordon_actor, cordon_changed_at, drain_state, drain_on_deadline,"
+                         " drain_until_restart, drain_overdue, drain_processors, drain_reason,"
+                         " drain_actor, drain_error, drain_deadline_ms, drain_deadline_at,"
+                         " drain_started_at, drain_ended_at FROM agents",
     [STORE_TAGS_CLEAR] = "DELETE FROM agent_tags WHERE agent = ?1",
     [STORE_TAG_PUT] = "INSERT INTO agent_tags (agent, number, name, value)"
                       " VALUES (?1, ?2, ?3, ?4)",
@@ -298,11 +407,13 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
     [STORE_OPERATION_PAGE] = "SELECT " OPERATION_COLUMNS " FROM operations"
                              " WHERE id < ?1 AND (?2 IS NULL OR job = ?2)"
                              " AND (?3 IS NULL OR state = ?3) ORDER BY id DESC LIMIT ?4",
-    /* The oldest finished ones of those that are too many, ?2 at most. */
+    /* The oldest finished ones of those that are too many, or from before ?3; ?2 at most of each.
+     */
     [STORE_OPERATION_PRUNE] =
         "DELETE FROM operations WHERE id IN (SELECT id FROM operations WHERE NOT " UNFINISHED
         " ORDER BY id LIMIT min(?2, max(0, (SELECT count(*) FROM operations WHERE NOT " UNFINISHED
-        ") - ?1)))",
+        ") - ?1))) OR id IN (SELECT id FROM (SELECT id, updated_at FROM operations WHERE"
+        " NOT " UNFINISHED " ORDER BY id LIMIT ?2) WHERE updated_at < ?3)",
 
     /* All but the ends and times never change: a hand-over has few changes, so it is put whole. */
     [STORE_HANDOFF_PUT] =
@@ -317,21 +428,48 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
                            " AND (?3 IS NULL OR state = ?3) ORDER BY id DESC LIMIT ?4",
     [STORE_HANDOFF_PRUNE] =
         "DELETE FROM handoffs WHERE id IN (SELECT id FROM handoffs WHERE " ENDED
-        " ORDER BY id LIMIT min(?2, max(0, (SELECT count(*) FROM handoffs WHERE " ENDED ") - ?1)))",
+        " ORDER BY id LIMIT min(?2, max(0, (SELECT count(*) FROM handoffs WHERE " ENDED ") - ?1)))"
+        " OR id IN (SELECT id FROM (SELECT id, changed_at FROM handoffs WHERE " ENDED
+        " ORDER BY id LIMIT ?2) WHERE changed_at < ?3)",
 
-    [STORE_ARRIVAL_PUT] = "INSERT INTO arrivals (job, agent, incarnation, open)"
-                          " VALUES (?1, ?2, ?3, ?4)"
-                          " ON CONFLICT (job, agent) DO UPDATE SET incarnation = ?3, open = ?4",
-    [STORE_ARRIVAL_LIST] = "SELECT job, agent, incarnation, open FROM arrivals",
+    [STORE_GROUP_HOLD_PUT] = "INSERT OR REPLACE INTO group_holds (job, hold, since_at)"
+                             " VALUES (?1, ?2, ?3)",
+    [STORE_GROUP_HOLD_REMOVE] = "DELETE FROM group_holds WHERE job = ?1",
+    [STORE_GROUP_HOLD_GET] = "SELECT hold, since_at FROM group_holds WHERE job = ?1",
+
+    [STORE_MAINTENANCE_PUT] = "INSERT OR REPLACE INTO maintenance (id, enabled, reason, actor,"
+                              " changed_at) VALUES (1, ?1, ?2, ?3, ?4)",
+    [STORE_MAINTENANCE_GET] = "SELECT enabled, reason, actor, changed_at FROM maintenance",
+
+    [STORE_ARRIVAL_PUT] = "INSERT OR REPLACE INTO arrivals (" ARRIVAL_COLUMNS ")"
+                          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [STORE_ARRIVAL_LIST] = "SELECT " ARRIVAL_COLUMNS " FROM arrivals",
+
+    [STORE_STANDBY_PUT] = "INSERT OR REPLACE INTO standbys (job, processor, agent,"
+                          " agent_incarnation, reason, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    [STORE_STANDBY_REMOVE] =
+        "DELETE FROM standbys WHERE job = ?1 AND processor = ?2 AND agent = ?3",
+    [STORE_STANDBY_LIST] = "SELECT job, processor, agent, agent_incarnation, reason, started_at"
+                           " FROM standbys",
+
+    [STORE_SKIP_PUT] = "INSERT OR REPLACE INTO skips (job, topic, partition, offset, processor,"
+                       " reason, actor, skipped_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    [STORE_SKIP_LIST] = "SELECT job, topic, partition, offset, processor, reason, actor, skipped_at"
+                        " FROM skips",
 
     [STORE_EVENT_PUT] = "INSERT INTO events (" EVENT_COLUMNS ")"
                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     [STORE_EVENT_PAGE] = "SELECT " EVENT_COLUMNS " FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
     [STORE_EVENT_PAGE_OF_JOB] = "SELECT " EVENT_COLUMNS " FROM events WHERE job = ?3 AND id > ?1"
                                 " ORDER BY id LIMIT ?2",
+    [STORE_EVENT_LAST] = "SELECT * FROM (SELECT " EVENT_COLUMNS " FROM events WHERE id > ?1"
+                         " ORDER BY id DESC LIMIT ?2) ORDER BY id",
+    [STORE_EVENT_LAST_OF_JOB] = "SELECT * FROM (SELECT " EVENT_COLUMNS " FROM events"
+                                " WHERE job = ?3 AND id > ?1 ORDER BY id DESC LIMIT ?2)"
+                                " ORDER BY id",
     /* Ids have no gaps, so the newest one says how many there are. */
-    [STORE_EVENT_PRUNE] = "DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?1"
-                          " AND id < (SELECT min(id) FROM events) + ?2",
+    [STORE_EVENT_PRUNE] = "DELETE FROM events WHERE id < (SELECT min(id) FROM events) + ?2"
+                          " AND (id <= (SELECT max(id) FROM events) - ?1 OR at < ?3)",
 };
 
 const char *store_schema_statement(enum store_statement statement)

@@ -50,6 +50,7 @@ static enum err_code write_job_row(struct store *store, const struct job_row *ro
     store_bind_text(statement, 13, row->partitioner_reason);
     store_bind_uint(statement, 14, row->operation);
     store_bind_text(statement, 15, spec);
+    store_bind_hold(statement, 16, &row->pause);
     enum err_code code = store_run(store, STORE_JOB_PUT, reterr);
     free(spec);
     return code;
@@ -122,6 +123,8 @@ static enum err_code write_job(struct store *store, const struct job_row *row, s
         code = write_warnings(store, row, reterr);
     if (code == ERR_NONE)
         code = write_origins(store, row, reterr);
+    if (code == ERR_NONE)
+        code = store_write_group_hold(store, row, reterr);
     return code;
 }
 
@@ -147,7 +150,14 @@ static enum err_code write_placement(struct store *store, const struct placement
     store_bind_text(statement, 8, row->reason);
     store_bind_int(statement, 9, row->changed_at);
     store_bind_uint(statement, 10, row->handoff);
-    return store_run(store, STORE_PLACEMENT_PUT, reterr);
+    char *paused = store_print_paused(row);
+    store_bind_text(statement, 11, paused);
+    char *chosen = store_print_chosen(row);
+    store_bind_text(statement, 12, chosen);
+    enum err_code code = store_run(store, STORE_PLACEMENT_PUT, reterr);
+    free(chosen);
+    free(paused);
+    return code;
 }
 
 static enum err_code write_observation(struct store *store, const struct observation_row *row,
@@ -191,6 +201,25 @@ static enum err_code write_tags(struct store *store, const struct agent_row *row
     return code;
 }
 
+static void bind_drain(sqlite3_stmt *statement, const struct agent_drain *drain)
+{
+    const char *state =
+        drain->asked ? schema_enum_name(schema_names_drain_state, (int)drain->state) : NULL;
+    store_bind_text(statement, 14, state);
+    store_bind_text(statement, 15,
+                    schema_enum_name(schema_names_drain_deadline, (int)drain->on_deadline));
+    store_bind_int(statement, 16, drain->until_restart);
+    store_bind_int(statement, 17, drain->overdue);
+    store_bind_int(statement, 18, drain->processors);
+    store_bind_text(statement, 19, drain->reason);
+    store_bind_text(statement, 20, drain->actor);
+    store_bind_text(statement, 21, drain->error);
+    store_bind_known(statement, 22, drain->deadline_ms);
+    store_bind_known(statement, 23, drain->deadline_at);
+    store_bind_known(statement, 24, drain->started_at);
+    store_bind_known(statement, 25, drain->ended_at);
+}
+
 static enum err_code write_agent(struct store *store, const struct agent_row *row,
                                  struct err *reterr)
 {
@@ -203,6 +232,12 @@ static enum err_code write_agent(struct store *store, const struct agent_row *ro
     store_bind_int(statement, 6, row->protocol);
     store_bind_int(statement, 7, row->capacity);
     store_bind_int(statement, 8, row->registered_at);
+    store_bind_int(statement, 9, row->max_learners);
+    store_bind_int(statement, 10, row->eligibility.cordoned);
+    store_bind_text(statement, 11, row->eligibility.reason);
+    store_bind_text(statement, 12, row->eligibility.actor);
+    store_bind_known(statement, 13, row->eligibility.changed_at);
+    bind_drain(statement, &row->drain);
     enum err_code code = store_run(store, STORE_AGENT_PUT, reterr);
     return code == ERR_NONE ? write_tags(store, row, reterr) : code;
 }
@@ -242,6 +277,10 @@ static enum err_code write_arrival(struct store *store, const struct arrival_row
     store_bind_text(statement, 2, row->agent);
     store_bind_text(statement, 3, row->incarnation);
     store_bind_int(statement, 4, row->open);
+    store_bind_text(statement, 5, row->refused);
+    store_bind_text(statement, 6, row->refused_detail);
+    store_bind_uint(statement, 7, row->refused_processor);
+    store_bind_int(statement, 8, row->refused_at);
     return store_run(store, STORE_ARRIVAL_PUT, reterr);
 }
 
@@ -263,14 +302,30 @@ static enum err_code write_event(struct store *store, const struct event_view *e
     return store_run(store, STORE_EVENT_PUT, reterr);
 }
 
+/* The newest time of what an update adds to history, which stands for now; API_UNKNOWN: none. */
+static int64_t newest_at(const struct update *update)
+{
+    int64_t newest = API_UNKNOWN;
+    for (size_t i = 0; i < update->changes.count; i++) {
+        const struct change *change = &update->changes.items[i];
+        int64_t at = change->kind == CHANGE_EVENT       ? change->event.at
+                     : change->kind == CHANGE_OPERATION ? change->operation.updated_at
+                     : change->kind == CHANGE_HANDOFF   ? change->handoff.changed_at
+                                                        : API_UNKNOWN;
+        newest = at > newest ? at : newest;
+    }
+    return newest;
+}
+
 static enum err_code prune(struct store *store, enum store_statement statement, uint64_t kept,
-                           size_t added, struct err *reterr)
+                           size_t added, int64_t oldest_at, struct err *reterr)
 {
     if (added == 0)
         return ERR_NONE;
     sqlite3_stmt *prepared = store_statement(store, statement);
     store_bind_uint(prepared, 1, kept);
     store_bind_uint(prepared, 2, added * PRUNE_FACTOR + PRUNE_EXTRA);
+    store_bind_int(prepared, 3, oldest_at);
     return store_run(store, statement, reterr);
 }
 
@@ -283,11 +338,13 @@ static enum err_code prune_history(struct store *store, const struct update *upd
         operations += update->changes.items[i].kind == CHANGE_OPERATION;
         handoffs += update->changes.items[i].kind == CHANGE_HANDOFF;
     }
-    enum err_code code = prune(store, STORE_EVENT_PRUNE, store->retention.events, events, reterr);
+    const struct store_retention *kept = &store->retention;
+    int64_t oldest_at = kept->age_ms > 0 ? newest_at(update) - kept->age_ms : INT64_MIN;
+    enum err_code code = prune(store, STORE_EVENT_PRUNE, kept->events, events, oldest_at, reterr);
     if (code == ERR_NONE)
-        code = prune(store, STORE_OPERATION_PRUNE, store->retention.operations, operations, reterr);
+        code = prune(store, STORE_OPERATION_PRUNE, kept->operations, operations, oldest_at, reterr);
     if (code == ERR_NONE)
-        code = prune(store, STORE_HANDOFF_PRUNE, store->retention.handoffs, handoffs, reterr);
+        code = prune(store, STORE_HANDOFF_PRUNE, kept->handoffs, handoffs, oldest_at, reterr);
     return code;
 }
 
@@ -315,6 +372,14 @@ static enum err_code write_change(struct store *store, const struct change *chan
         return store_write_handoff(store, &change->handoff, reterr);
     case CHANGE_ARRIVAL:
         return write_arrival(store, &change->arrival, reterr);
+    case CHANGE_STANDBY:
+        return store_write_standby(store, &change->standby, reterr);
+    case CHANGE_STANDBY_REMOVED:
+        return store_remove_standby(store, &change->standby, reterr);
+    case CHANGE_MAINTENANCE:
+        return store_write_maintenance(store, &change->maintenance, reterr);
+    case CHANGE_SKIP:
+        return store_write_skip(store, &change->skip, reterr);
     case CHANGE_EVENT:
         return write_event(store, &change->event, reterr);
     case CHANGE_OBSERVATION:
@@ -335,11 +400,22 @@ static enum err_code write_changes(struct store *store, const struct update *upd
     return code;
 }
 
+/* The points of a hand-over's transition, for tests: the place is job/processor/state. */
+static void pass_handoffs(const struct update *update, const char *name)
+{
+    for (size_t i = 0; i < update->changes.count; i++) {
+        const struct handoff_row *row = &update->changes.items[i].handoff;
+        if (update->changes.items[i].kind == CHANGE_HANDOFF)
+            HOOK_AT(name, "%s/%u/%s", row->job, row->processor,
+                    schema_enum_name(schema_names_handoff_state, (int)row->state));
+    }
+}
+
 enum err_code store_commit(struct store *store, const struct update *update, struct err *reterr)
 {
     if (update->changes.count == 0)
         return ERR_NONE;
-    HOOK("store_before_commit");
+    pass_handoffs(update, "handoff_before_commit");
     (void)store_statement(store, STORE_BEGIN);
     enum err_code code = store_run(store, STORE_BEGIN, reterr);
     if (code == ERR_NONE)
@@ -351,6 +427,6 @@ enum err_code store_commit(struct store *store, const struct update *update, str
     if (code != ERR_NONE && sqlite3_get_autocommit(store->db) == 0)
         (void)sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
     if (code == ERR_NONE)
-        HOOK("store_after_commit");
+        pass_handoffs(update, "handoff_after_commit");
     return code;
 }

@@ -11,6 +11,8 @@
 #   KAFKA_DIR    its folder: settings, log, data (default build/kafka). Another folder is another broker.
 #   KAFKA_PORT   its port (default: a free one, chosen when prepared and kept)
 #   KAFKA_HEAP   of the JVM (default 1g)
+#   KAFKA_SCRAM  a user who is known from the start, as StorageTool's --add-scram takes one (default: none)
+#   KAFKA_CLUSTER_ID  of its cluster, 22 characters of base64 (default: a new one)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -101,10 +103,13 @@ prepare() { # [NAME=VALUE ...]
     [ -e "$DIR/prepared" ] && return
     mkdir -p "$DIR/data"
     write_properties "$@" >"$PROPERTIES"
-    local id
-    id=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
-    # A leading dash would be taken for an option.
-    (java_run -XX:TieredStopAtLevel=1 kafka.tools.StorageTool format --ignore-formatted --cluster-id "B${id:1}" \
+    local id=${KAFKA_CLUSTER_ID:-}
+    if [ -z "$id" ]; then
+        id=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
+        id=B${id:1} # a leading dash would be taken for an option
+    fi
+    (java_run -XX:TieredStopAtLevel=1 kafka.tools.StorageTool format --ignore-formatted --cluster-id "$id" \
+        ${KAFKA_SCRAM:+--add-scram "$KAFKA_SCRAM"} \
         --config "$(realpath "$PROPERTIES")") >"$LOG" 2>&1 ||
         { tail -20 "$LOG" >&2; fail "formatting $DIR/data failed"; }
     touch "$DIR/prepared"

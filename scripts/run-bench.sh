@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the measurements: the programs of build/bench one by one, each with a folder for its data, then tests/bench/test_*.py
-# on a real broker. Figures depend on the machine; compare ratios.
+# Runs the measurements: the programs of build/bench one by one, each with a folder for its data, then those of tests/bench on
+# a real broker. Figures depend on the machine; compare ratios.
 #
 # usage: run-bench.sh [WORD]     only those whose names hold the word
 set -u
@@ -14,6 +14,11 @@ for program in build/bench/bench_*; do
     echo "== $(basename "$program")"
     "$program" "$data" </dev/null || status=1
     rm -rf "$data"
+done
+for program in tests/bench/bench_*.py; do
+    [[ $program == *"$word"* ]] || continue
+    echo "== $(basename "$program" .py)"
+    scripts/python.sh "$program" </dev/null || status=1
 done
 if compgen -G 'tests/bench/test_*.py' >/dev/null; then
     scripts/run-system.sh bench "$word" || status=1

@@ -83,6 +83,7 @@ check_kafka() {
 check_python() {
     need_program sqlite3 sqlite3
     need_program ip iproute2
+    need_program openssl openssl
     command -v "$PYTHON" >/dev/null || { need python3 python3-venv; return; }
     [ -e "$(venv_path)/complete" ] || "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || need python3-venv
 }

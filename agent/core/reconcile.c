@@ -231,7 +231,9 @@ int64_t reconcile_wake_ms(const struct reconcile_slot *slots, size_t slot_count,
 {
     int64_t wake_ms = INT64_MAX;
     for (size_t i = 0; i < slot_count; i++) {
-        if (slots[i].state == RECONCILE_DOWN && !slots[i].spent && slots[i].retry_ms > now_ms &&
+        /* A spent one waits for another epoch, unless it is to learn by now. */
+        bool over = slots[i].spent && slots[i].task->role == TASK_ROLE_ACTIVE;
+        if (slots[i].state == RECONCILE_DOWN && !over && slots[i].retry_ms > now_ms &&
             slots[i].retry_ms < wake_ms)
             wake_ms = slots[i].retry_ms;
     }

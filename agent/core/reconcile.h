@@ -40,8 +40,8 @@ struct reconcile_slot {             /* borrowed */
     enum reconcile_state state;
     int64_t retry_ms; /* DOWN: not started again before */
     bool spent; /* DOWN: it ended FENCED, or released what it owned: never active again under the
-                   epoch of `task`. It stays, for its report, until the document drops it or has
-                   a higher epoch. */
+                   epoch of `task`. It stays, for its report, until the document drops it, has
+                   a higher epoch or makes it a learner. */
 };
 
 enum reconcile_kind { RECONCILE_STOP, RECONCILE_REMOVE, RECONCILE_DESIRE, RECONCILE_START };

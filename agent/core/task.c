@@ -19,18 +19,23 @@ static const struct fsm_table phase_table =
         .states =
             {
                 [TASK_PHASE_OPEN] = {"open", PHASE(RANGES) | PHASE_ENDS},
-                [TASK_PHASE_RANGES] = {"ranges",
-                                       PHASE(VERIFY) | PHASE(LEARN) | PHASE(PRODUCER) | PHASE_ENDS},
+                [TASK_PHASE_RANGES] = {"ranges", PHASE(OPEN) | PHASE(SEED) | PHASE(VERIFY) |
+                                                     PHASE(LEARN) | PHASE(PRODUCER) | PHASE_ENDS},
+                [TASK_PHASE_SEED] = {"seed", PHASE(OPEN) | PHASE(RANGES) | PHASE_ENDS},
                 [TASK_PHASE_VERIFY] = {"verify",
                                        PHASE(LEARN) | PHASE(PRODUCER) | PHASE(RANGES) | PHASE_ENDS},
                 [TASK_PHASE_LEARN] = {"learn", PHASE(PRODUCER) | PHASE(CHECKPOINT) | PHASE_ENDS},
                 [TASK_PHASE_PRODUCER] = {"producer", PHASE(COMMITTED) | PHASE(FENCED) | PHASE_ENDS},
-                [TASK_PHASE_COMMITTED] = {"committed",
-                                          PHASE(REPLAY) | PHASE(OPEN) | PHASE(FENCED) | PHASE_ENDS},
-                [TASK_PHASE_REPLAY] = {"replay", PHASE(STAMP) | PHASE(CHECKPOINT) | PHASE_WORK},
-                [TASK_PHASE_STAMP] = {"stamp", PHASE(ACTIVE) | PHASE(RELEASE) | PHASE_WORK},
+                [TASK_PHASE_COMMITTED] = {"committed", PHASE(REPLAY) | PHASE(OPEN) | PHASE_WORK},
+                [TASK_PHASE_REPLAY] = {"replay", PHASE(STAMP) | PHASE(PAUSED) | PHASE(CHECKPOINT) |
+                                                     PHASE_WORK},
+                [TASK_PHASE_STAMP] = {"stamp",
+                                      PHASE(ACTIVE) | PHASE(PAUSED) | PHASE(RELEASE) | PHASE_WORK},
                 [TASK_PHASE_ACTIVE] = {"active", PHASE(REINIT) | PHASE(RELEASE) | PHASE_WORK},
-                [TASK_PHASE_REINIT] = {"reinit", PHASE(RELEASE) | PHASE_WORK},
+                [TASK_PHASE_PAUSED] = {"paused",
+                                       PHASE(PRODUCER) | PHASE(COMMITTED) | PHASE(CHECKPOINT) |
+                                           PHASE_ENDS},
+                [TASK_PHASE_REINIT] = {"reinit", PHASE(PAUSED) | PHASE(RELEASE) | PHASE_WORK},
                 [TASK_PHASE_RELEASE] = {"release", PHASE(CHECKPOINT) | PHASE_WORK},
                 [TASK_PHASE_CHECKPOINT] = {"checkpoint", PHASE_ENDS},
                 [TASK_PHASE_CLOSED] = {"closed", 0},
@@ -43,6 +48,7 @@ static const struct fsm_table phase_table =
 static const int phase_action[TASK_PHASE_COUNT] = {
     [TASK_PHASE_OPEN] = TASK_ACTION_OPEN_STORE + 1,
     [TASK_PHASE_RANGES] = TASK_ACTION_QUERY_RANGES + 1,
+    [TASK_PHASE_SEED] = TASK_ACTION_SEED + 1,
     [TASK_PHASE_VERIFY] = TASK_ACTION_VERIFY + 1,
     [TASK_PHASE_PRODUCER] = TASK_ACTION_OPEN_PRODUCER + 1,
     [TASK_PHASE_COMMITTED] = TASK_ACTION_FETCH_COMMITTED + 1,
@@ -60,17 +66,26 @@ void task_init(struct task *task, const struct task_config *config,
         .commit_due_ms = TASK_NEVER,
         .checkpoint_due_ms = TASK_NEVER,
         .renew_due_ms = TASK_NEVER,
+        .renew_ms = TASK_RENEW_MS,
         .watch_due_ms = TASK_NEVER,
         .notice_due_ms = TASK_NEVER,
+        .rest_until_ms = TASK_NEVER,
         .followed_ms = TASK_NEVER,
+        .halted_offset = API_UNKNOWN,
     };
     for (size_t i = 0; i < partition_count; i++) {
-        partitions[i].t1 = API_UNKNOWN;
+        partitions[i].t1 = partitions[i].t1_asked = API_UNKNOWN;
         partitions[i].position = partitions[i].t0;
         partitions[i].checkpointed = partitions[i].t0;
         partitions[i].limit = partitions[i].t0;
         partitions[i].committing = API_UNKNOWN;
         partitions[i].range = (struct task_range){API_UNKNOWN, API_UNKNOWN, API_UNKNOWN};
+        partitions[i].records = partitions[i].records_owed = API_UNKNOWN;
+        partitions[i].pinned_at = API_UNKNOWN;
+        partitions[i].rested = API_UNKNOWN;
+        partitions[i].chosen = (struct task_choice){API_UNKNOWN, API_UNKNOWN};
+        partitions[i].strange = false;
+        partitions[i].found = API_UNKNOWN;
     }
     fsm_init(&task->phase, &phase_table, TASK_PHASE_OPEN, now_ms);
 }
@@ -130,14 +145,17 @@ static void close_all(struct task *task, struct task_actions *actions)
     task->commit_all = false;
     task->full = false;
     task->warm = false;
+    task->trailing = false;
     task->commit_due_ms = TASK_NEVER;
     task_hold(task);
+    task_unpin(task);
     task_give_up(task);
     task_ask(task, actions, TASK_ACTION_CLOSE);
 }
 
 void task_end(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
+    task->rest_until_ms = TASK_NEVER;
     task_move(task, TASK_PHASE_CLOSED, now_ms);
     close_all(task, actions);
 }
@@ -171,8 +189,12 @@ void task_enter(struct task *task, struct task_actions *actions, enum task_phase
         return;
     if (phase == TASK_PHASE_OPEN || phase == TASK_PHASE_PRODUCER)
         task->epoch_tried = task->desired.epoch;
-    if (phase == TASK_PHASE_OPEN)
-        task->restart = false;
+    if (phase == TASK_PHASE_OPEN) {
+        task->restart = task->seed_given_up = task->seeded = false;
+        task->seed_failures = 0;
+        task->halted_offset = API_UNKNOWN;
+        task_clear_strange(task);
+    }
     if (phase == TASK_PHASE_PRODUCER) {
         assert(!task->desired.learner);
         assert(!task->released);
@@ -189,13 +211,17 @@ static void handle_failure(struct task *task, const struct task_event *event,
                            struct task_actions *actions)
 {
     const char *code = event->code != NULL ? event->code : "kafka_unreachable";
+    bool hopeless;
 
+    /* The log's start has passed what was learned; there is a copy to begin anew with. */
+    if (event->kind == TASK_EVENT_POSITION_LOST && task->desired.learner &&
+        task->desired.seed != TASK_SEED_NONE && strcmp(code, "history_lost") == 0)
+        code = "seeding_failed";
     task_set_problem(task, code, event->detail, event->now_ms);
-    task_back_off(task, event->now_ms);
-    if (event->fatal || event->kind == TASK_EVENT_STORE_FAILED ||
+    hopeless = task_back_off_from(task, event);
+    if (hopeless || event->kind == TASK_EVENT_STORE_FAILED ||
         event->kind == TASK_EVENT_POSITION_LOST)
-        task_fail(task, actions, event->fatal ? event->now_ms + TASK_RECHECK_MS : task->retry_ms,
-                  event->now_ms);
+        task_fail(task, actions, task->retry_ms, event->now_ms);
     else if (event->kind == TASK_EVENT_PRODUCER_FAILED)
         task_push(actions, TASK_ACTION_CLOSE_PRODUCER);
 }
@@ -206,6 +232,8 @@ static void handle_committed_failed(struct task *task, const struct task_event *
 {
     if (task->phase.state == TASK_PHASE_COMMITTED)
         handle_failure(task, event, actions);
+    else if (task->stopping && !task_is_clean(task)) /* the last commit would wait in vain, too */
+        task_end(task, actions, event->now_ms);
     else if (task->code[0] == '\0')
         task_set_problem(task, "kafka_unreachable", event->detail, event->now_ms);
 }
@@ -249,8 +277,10 @@ static void handle_tick(struct task *task, const struct task_event *event,
 
     if (task->waiting)
         return;
-    if (phase == TASK_PHASE_LEARN || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE))
+    if (phase == TASK_PHASE_LEARN || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_PAUSED))
         task_tick_working(task, actions, now_ms);
+    else if (phase == TASK_PHASE_CHECKPOINT && now_ms >= task->rest_until_ms)
+        task_release(task, actions, now_ms);
     else if (phase == TASK_PHASE_FAILED && now_ms >= task->retry_ms)
         task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
     else if (phase_action[phase] != 0 && now_ms >= task->retry_ms)
@@ -259,16 +289,28 @@ static void handle_tick(struct task *task, const struct task_event *event,
 
 /* Once a release has begun under an epoch only a higher one takes it back, and once it is done
  * nothing does: what is reported of it stays as it was done. */
-static void handle_desired(struct task *task, const struct task_event *event)
+static void handle_desired(struct task *task, const struct task_event *event,
+                           struct task_actions *actions)
 {
     const struct task_desired *desired = &event->desired;
+    uint64_t handoff = task->desired.handoff;
+    enum task_seed seed = task->desired.seed;
 
     if (!task->released && desired->epoch >= task->desired.epoch + (task->releasing ? 1 : 0)) {
         bool learner = task->desired.learner && desired->learner;
 
+        task_take_rested(task, event);
+        task_take_chosen(task, event);
         task->desired = *desired;
         task->desired.learner = learner;
     }
+    /* D3.5: a standby has been caught up with what was told before the hand-over began. */
+    if (task->desired.learner && task->desired.handoff != handoff && task->desired.handoff != 0) {
+        task->followed_ms = TASK_NEVER;
+        task->caught_up = false;
+        task_push(actions, TASK_ACTION_REPORT);
+    }
+    task_seed_desired(task, actions, seed, event->now_ms);
     if (event->restart && task->phase.state == TASK_PHASE_FAILED)
         task->retry_ms = event->now_ms;
     else if (event->restart && task->halting)
@@ -279,7 +321,9 @@ static void handle_desired(struct task *task, const struct task_event *event)
 
 static const uint32_t answered[TASK_EVENT_COUNT] = {
     [TASK_EVENT_STORE_OPENED] = ACTION(OPEN_STORE),
-    [TASK_EVENT_STORE_FAILED] = ACTION(OPEN_STORE) | ACTION(DROP_STATE),
+    [TASK_EVENT_STORE_FAILED] = ACTION(OPEN_STORE) | ACTION(DROP_STATE) | ACTION(SEED),
+    [TASK_EVENT_SEEDED] = ACTION(SEED),
+    [TASK_EVENT_SEED_FAILED] = ACTION(SEED),
     [TASK_EVENT_RANGES] = ACTION(QUERY_RANGES),
     [TASK_EVENT_RANGES_FAILED] = ACTION(QUERY_RANGES),
     [TASK_EVENT_VERIFIED] = ACTION(VERIFY),
@@ -294,6 +338,7 @@ static const uint32_t answered[TASK_EVENT_COUNT] = {
     [TASK_EVENT_COMMIT_FENCED] = ACTION(COMMIT),
     [TASK_EVENT_COMMIT_FAILED] = ACTION(COMMIT),
     [TASK_EVENT_STATE_DROPPED] = ACTION(DROP_STATE),
+    [TASK_EVENT_RECORD_REFUSED] = ACTION(OPEN_STORE),
     [TASK_EVENT_CLOSED] = ACTION(CLOSE),
 };
 
@@ -326,7 +371,8 @@ static bool is_heard(const struct task *task, const struct task_event *event)
         return task->checkpoint_running && is_in(task, TASK_PHASE_OPEN, TASK_PHASE_CHECKPOINT);
     case TASK_EVENT_COMMIT_FENCED:
     case TASK_EVENT_OUTPUT_FAILED:
-        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE);
+        return is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_RELEASE) &&
+               task->phase.state != TASK_PHASE_PAUSED;
     case TASK_EVENT_ASSIGN_FAILED:
         return is_in(task, TASK_PHASE_LEARN, TASK_PHASE_RELEASE);
     case TASK_EVENT_STORE_CORRUPT:
@@ -346,19 +392,24 @@ static void handle_life(struct task *task, const struct task_event *event,
 {
     switch (event->kind) {
     case TASK_EVENT_START:
+        task_take_rested(task, event);
+        task_take_chosen(task, event);
         task_enter(task, actions, TASK_PHASE_OPEN, event->now_ms);
         break;
     case TASK_EVENT_TICK:
         handle_tick(task, event, actions);
         break;
     case TASK_EVENT_DESIRED:
-        handle_desired(task, event);
+        handle_desired(task, event, actions);
         break;
     case TASK_EVENT_FOLLOW:
         task_follow(task, event, actions);
         break;
     case TASK_EVENT_STOP:
         task->stopping = true;
+        task_seed_stop(task, actions);
+        if (task->rest_until_ms != TASK_NEVER)
+            task_release(task, actions, event->now_ms);
         break;
     default:
         assert(event->kind == TASK_EVENT_CLOSED);
@@ -376,6 +427,12 @@ static void handle_opening(struct task *task, const struct task_event *event,
         break;
     case TASK_EVENT_RANGES:
         task_ranges(task, event, actions);
+        break;
+    case TASK_EVENT_SEEDED:
+        task_seeded(task, event, actions);
+        break;
+    case TASK_EVENT_SEED_FAILED:
+        task_seed_failed(task, event, actions);
         break;
     case TASK_EVENT_VERIFIED:
     case TASK_EVENT_VERIFY_MISMATCH:
@@ -462,23 +519,29 @@ static void dispatch(struct task *task, const struct task_event *event,
 static void settle(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     enum task_phase phase = (enum task_phase)task->phase.state;
+    bool newer = task->desired.epoch > task->epoch_working;
 
     if (task->waiting || is_in(task, TASK_PHASE_RELEASE, TASK_PHASE_CLOSED))
         return;
     if (task->stopping || (phase == TASK_PHASE_ACTIVE && task->desired.release &&
                            task->desired.epoch == task->epoch_working)) {
         task_release(task, actions, now_ms);
-    } else if ((phase == TASK_PHASE_FENCED && task->desired.epoch > task->epoch_working) ||
+    } else if ((phase == TASK_PHASE_FENCED && newer) ||
                (phase == TASK_PHASE_FAILED && task->desired.epoch > task->epoch_tried)) {
         task->retry_ms = now_ms;
         task_enter(task, actions, TASK_PHASE_OPEN, now_ms);
     } else if (phase == TASK_PHASE_LEARN && !task->desired.learner) {
         task->retry_ms = now_ms;
         task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);
-    } else if ((phase == TASK_PHASE_ACTIVE || phase == TASK_PHASE_REPLAY) &&
-               task->desired.epoch > task->epoch_working) {
+    } else if (newer && is_in(task, TASK_PHASE_COMMITTED, TASK_PHASE_ACTIVE) &&
+               phase != TASK_PHASE_STAMP) {
         /* In STAMP the first commit comes first: it is due, and what it carries is not repeated. */
         task_reinit(task, actions, now_ms);
+    } else if (phase == TASK_PHASE_ACTIVE && task->desired.paused) {
+        task_pause(task, actions, now_ms);
+    } else if (phase == TASK_PHASE_PAUSED && (newer || !task->desired.paused)) {
+        task->retry_ms = now_ms;
+        task_enter(task, actions, TASK_PHASE_PRODUCER, now_ms);
     }
 }
 
@@ -490,9 +553,9 @@ static int64_t next_wake(const struct task *task, int64_t now_ms)
         return TASK_NEVER;
     if (phase_action[phase] != 0 || phase == TASK_PHASE_FAILED)
         return task->retry_ms;
-    if (phase == TASK_PHASE_LEARN || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_ACTIVE))
+    if (phase == TASK_PHASE_LEARN || is_in(task, TASK_PHASE_REPLAY, TASK_PHASE_PAUSED))
         return task_wake_working(task, now_ms);
-    return TASK_NEVER;
+    return task->rest_until_ms;
 }
 
 void task_step(struct task *task, const struct task_event *event, struct task_actions *ret_actions)
@@ -523,69 +586,6 @@ void task_progress(struct task *task, size_t index, int64_t position, int64_t no
     partition->position = position;
     if (task_may_output(task) && task->commit_due_ms == TASK_NEVER)
         task->commit_due_ms = now_ms + task->config.commit_interval_ms;
-}
-
-bool task_may_read(const struct task *task)
-{
-    enum task_phase phase = (enum task_phase)task->phase.state;
-
-    return task->assigned && !task->waiting && !task->halting &&
-           !(task->full && task->checkpoint_running) &&
-           (phase == TASK_PHASE_LEARN || phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_STAMP ||
-            phase == TASK_PHASE_ACTIVE);
-}
-
-bool task_may_output(const struct task *task)
-{
-    return task->phase.state == TASK_PHASE_STAMP || task->phase.state == TASK_PHASE_ACTIVE;
-}
-
-enum task_state task_state(const struct task *task)
-{
-    switch ((enum task_phase)task->phase.state) {
-    case TASK_PHASE_OPEN:
-    case TASK_PHASE_RANGES:
-    case TASK_PHASE_VERIFY:
-        return TASK_STATE_OPENING;
-    case TASK_PHASE_LEARN:
-        return task->caught_up ? TASK_STATE_CAUGHT_UP : TASK_STATE_LEARNING;
-    case TASK_PHASE_PRODUCER:
-    case TASK_PHASE_COMMITTED:
-    case TASK_PHASE_REPLAY:
-    case TASK_PHASE_STAMP:
-        return TASK_STATE_REPLAYING;
-    case TASK_PHASE_ACTIVE:
-    case TASK_PHASE_REINIT:
-        return TASK_STATE_ACTIVE;
-    case TASK_PHASE_RELEASE:
-    case TASK_PHASE_CHECKPOINT:
-        return TASK_STATE_RELEASING;
-    case TASK_PHASE_FENCED:
-        return TASK_STATE_FENCED;
-    case TASK_PHASE_FAILED:
-        return TASK_STATE_FAILED;
-    case TASK_PHASE_CLOSED:
-    case TASK_PHASE_COUNT:
-        break;
-    }
-    return task->fenced ? TASK_STATE_FENCED : TASK_STATE_CLOSED;
-}
-
-uint64_t task_epoch(const struct task *task)
-{
-    bool opening =
-        is_in(task, TASK_PHASE_OPEN, TASK_PHASE_VERIFY) || task->phase.state == TASK_PHASE_FAILED;
-    uint64_t epoch = opening ? task->epoch_tried : task->epoch_working;
-
-    return epoch != 0 ? epoch : task->desired.epoch;
-}
-
-struct stamp task_stamp(const struct task *task)
-{
-    struct stamp stamp = {.processor = task->config.processor, .epoch = task->epoch_working};
-
-    memcpy(stamp.incarnation, task->config.incarnation, sizeof(stamp.incarnation));
-    return stamp;
 }
 
 const char *task_phase_name(enum task_phase phase)

@@ -45,6 +45,10 @@ static const char *check_owned(const struct task *task, const struct task_partit
         return "a position with output is below T1";
     if (task->phase.state == TASK_PHASE_CHECKPOINT && partition->position > partition->t1)
         return "released with something not committed";
+    if (task->phase.state == TASK_PHASE_PAUSED && partition->position != partition->t1)
+        return "paused with something not committed";
+    if (task->phase.state == TASK_PHASE_PAUSED && partition->limit != partition->position)
+        return "paused and reading";
     return NULL;
 }
 
@@ -76,6 +80,7 @@ static bool is_asking_rightly(const struct task *task)
     static const enum task_phase phases[][2] = {
         [TASK_ACTION_OPEN_STORE] = {TASK_PHASE_OPEN, TASK_PHASE_OPEN},
         [TASK_ACTION_QUERY_RANGES] = {TASK_PHASE_RANGES, TASK_PHASE_RANGES},
+        [TASK_ACTION_SEED] = {TASK_PHASE_SEED, TASK_PHASE_SEED},
         [TASK_ACTION_VERIFY] = {TASK_PHASE_VERIFY, TASK_PHASE_VERIFY},
         [TASK_ACTION_OPEN_PRODUCER] = {TASK_PHASE_PRODUCER, TASK_PHASE_PRODUCER},
         [TASK_ACTION_DROP_STATE] = {TASK_PHASE_PRODUCER, TASK_PHASE_PRODUCER},
@@ -94,12 +99,17 @@ static const char *check_role(const struct task *task)
 {
     if (task->desired.learner && is_between(task, TASK_PHASE_PRODUCER, TASK_PHASE_RELEASE))
         return "a learner has begun an activation";
+    if (task->phase.state == TASK_PHASE_SEED && task->assigned)
+        return "seeding and reading";
     if (task->caught_up && task->phase.state != TASK_PHASE_LEARN)
         return "caught up but not learning";
     if (task->releasing && !is_between(task, TASK_PHASE_RELEASE, TASK_PHASE_CHECKPOINT))
         return "releasing in a phase that does not";
     if (task->released && !is_between(task, TASK_PHASE_CHECKPOINT, TASK_PHASE_CLOSED))
         return "released but at work";
+    if (task->rest_until_ms != TASK_NEVER &&
+        (!task->released || task->phase.state != TASK_PHASE_CHECKPOINT))
+        return "resting without having released";
     if (task->released && task->epoch_working == 0)
         return "released without an epoch";
     return NULL;

@@ -23,6 +23,15 @@ bool task_is_checkpointed(const struct task *task)
     return true;
 }
 
+struct stamp task_stamp(const struct task *task)
+{
+    struct stamp stamp = {
+        .processor = task->config.processor, .epoch = task->epoch_working, .records = API_UNKNOWN};
+
+    memcpy(stamp.incarnation, task->config.incarnation, sizeof(stamp.incarnation));
+    return stamp;
+}
+
 void task_commit(struct task *task, struct task_actions *actions)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
@@ -58,10 +67,25 @@ void task_checkpoint_if_due(struct task *task, struct task_actions *actions, int
         task_checkpoint(task, actions, now_ms);
 }
 
+void task_set_offsets_retention(struct task *task, int64_t retention_ms)
+{
+    int64_t renew_ms;
+
+    if (retention_ms == API_UNKNOWN)
+        return;
+    assert(retention_ms > 0);
+    renew_ms = retention_ms / 4 < TASK_RENEW_MS ? retention_ms / 4 : TASK_RENEW_MS;
+    if (task->renew_due_ms != TASK_NEVER)
+        task->renew_due_ms += renew_ms - task->renew_ms;
+    task->renew_ms = renew_ms;
+}
+
 static void begin_work(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     task_move(task, TASK_PHASE_ACTIVE, now_ms);
     task_settle_problem(task, now_ms);
+    task_forget_rested(task);
+    task_forget_chosen(task);
     task->watch_due_ms = task->config.exactly_once ? TASK_NEVER : now_ms + TASK_WATCH_MS;
     task_push(actions, TASK_ACTION_REPORT);
 }
@@ -81,7 +105,7 @@ static void take_commit(struct task *task, int64_t now_ms)
     }
     task->commit_due_ms = TASK_NEVER;
     if (task->commit_all)
-        task->renew_due_ms = now_ms + TASK_RENEW_MS;
+        task->renew_due_ms = now_ms + task->renew_ms;
     task->commit_all = false;
 }
 
@@ -91,15 +115,24 @@ static bool is_given_back(const struct task *task)
     return task->desired.epoch > task->epoch_working;
 }
 
+/* The last commit was that of a pause, which no new epoch has overtaken. */
+static bool is_to_rest(const struct task *task)
+{
+    return task->phase.state == TASK_PHASE_REINIT && task->desired.paused &&
+           task->desired.epoch == task->epoch_working;
+}
+
 void task_commit_done(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     take_commit(task, now_ms);
-    if (task->phase.state == TASK_PHASE_STAMP)
+    if (task->phase.state == TASK_PHASE_STAMP && !task->desired.paused)
         begin_work(task, actions, now_ms);
     if (task->stopping || (task->phase.state == TASK_PHASE_RELEASE && !is_given_back(task)))
         task_release(task, actions, now_ms);
     else if (task->halting)
         task_fail(task, actions, task->restart ? now_ms : TASK_NEVER, now_ms);
+    else if (task->phase.state == TASK_PHASE_STAMP || is_to_rest(task))
+        task_rest(task, actions, now_ms);
     else if (task->phase.state == TASK_PHASE_REINIT || task->phase.state == TASK_PHASE_RELEASE)
         task_reinit(task, actions, now_ms);
     else
@@ -142,6 +175,8 @@ void task_refuse(struct task *task, const struct task_event *event, struct task_
                    event->detail == NULL ? "" : event->detail);
     task_set_problem_at(task, event->index, event->code == NULL ? "record_failed" : event->code,
                         text, event->now_ms);
+    task->halted_index = event->index;
+    task->halted_offset = event->offset;
     if (!task_may_output(task)) { /* T1 is further on: nothing may be committed */
         task_fail(task, actions, TASK_NEVER, event->now_ms);
         return;
@@ -175,16 +210,19 @@ void task_repair(struct task *task, struct task_actions *actions, int64_t now_ms
 void task_state_dropped(struct task *task, const struct task_event *event,
                         struct task_actions *actions)
 {
-    for (size_t i = 0; i < task->partition_count; i++) {
-        struct task_partition *partition = &task->partitions[i];
-
-        partition->position = event->offsets[i] == API_UNKNOWN ? partition->t0 : event->offsets[i];
-        partition->checkpointed = partition->position;
-        partition->limit = partition->position;
-        partition->committing = API_UNKNOWN;
-    }
+    task_take_positions(task, event);
     task_drop_checkpoint(task);
     task_enter(task, actions, TASK_PHASE_PRODUCER, event->now_ms);
+}
+
+/* Whoever takes over waits for the coordinator's disk and for Kafka: not for this task's writing.
+ */
+static bool rests(struct task *task, int64_t now_ms)
+{
+    if (!task->stopping && now_ms < task->rest_until_ms && task->rest_until_ms != TASK_NEVER)
+        return true;
+    task->rest_until_ms = TASK_NEVER;
+    return false;
 }
 
 /* One step on the way out, or of giving S1 up: last commit, last checkpoint, close. */
@@ -205,15 +243,19 @@ void task_release(struct task *task, struct task_actions *actions, int64_t now_m
         }
         phase = TASK_PHASE_RELEASE;
     }
-    if (phase == TASK_PHASE_RELEASE || phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_LEARN)
+    if (phase == TASK_PHASE_RELEASE || phase == TASK_PHASE_REPLAY || phase == TASK_PHASE_LEARN ||
+        phase == TASK_PHASE_PAUSED)
         task_move(task, TASK_PHASE_CHECKPOINT, now_ms);
     if (phase == TASK_PHASE_RELEASE &&
         task->releasing) { /* the checkpoint is of no concern to the next owner */
         task->released = true;
+        task->rest_until_ms = now_ms + TASK_REST_MS;
         task_push(actions, TASK_ACTION_REPORT);
     }
     if (task->phase.state == TASK_PHASE_CHECKPOINT) {
         task_hold(task);
+        if (rests(task, now_ms))
+            return;
         if (wants_checkpoint(task))
             task_checkpoint(task, actions, now_ms);
         if (task->checkpoint_running && !task->checkpoint_failing)
@@ -222,10 +264,14 @@ void task_release(struct task *task, struct task_actions *actions, int64_t now_m
     task_end(task, actions, now_ms);
 }
 
-/* The epoch rose: finish under the old one, then D3.1 for the new one. The state is whole and
- * stays. */
+/*
+ * The epoch rose: finish under the old one, then D3.1 for the new one. The state is whole and
+ * stays. At once, also where it waits to ask for the committed offsets again: an open transaction
+ * of whoever had the processor in between may hold those up, and an init ends that.
+ */
 void task_reinit(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
+    task->retry_ms = now_ms;
     if (task->phase.state == TASK_PHASE_ACTIVE) {
         task_move(task, TASK_PHASE_REINIT, now_ms);
         if (!task_is_clean(task)) {
@@ -267,10 +313,13 @@ void task_tick_working(struct task *task, struct task_actions *actions, int64_t 
         break;
     case TASK_PHASE_REPLAY:
         task_checkpoint_if_due(task, actions, now_ms);
-        task_replay_check(task, now_ms);
+        task_replay_check(task, actions, now_ms);
         break;
     case TASK_PHASE_STAMP:
         task_commit(task, actions);
+        break;
+    case TASK_PHASE_PAUSED:
+        task_tick_paused(task, actions, now_ms);
         break;
     default:
         assert(task->phase.state == TASK_PHASE_ACTIVE);
@@ -298,6 +347,8 @@ int64_t task_wake_working(const struct task *task, int64_t now_ms)
         return earliest(earliest(wake_ms, task->notice_due_ms), task_wake_learning(task));
     if (task->phase.state == TASK_PHASE_REPLAY)
         return wake_ms;
+    if (task->phase.state == TASK_PHASE_PAUSED)
+        return earliest(wake_ms, task_wake_paused(task));
     if (task->full && !clean)
         return now_ms;
     wake_ms = earliest(wake_ms, task->commit_due_ms);

@@ -70,7 +70,7 @@ void task_learn_check(struct task *task, struct task_actions *actions, int64_t n
 {
     int64_t lag = task_caught_up_lag(task);
     bool caught_up = lag != API_UNKNOWN && lag <= task->config.acceptable_lag &&
-                     now_ms - task->followed_ms <= TASK_FOLLOW_MS;
+                     now_ms - task->followed_ms <= TASK_FOLLOW_MS && !task_is_pinned(task);
 
     if (caught_up != task->caught_up)
         task_push(actions, TASK_ACTION_REPORT);
@@ -82,8 +82,23 @@ void task_learn_check(struct task *task, struct task_actions *actions, int64_t n
     check_pace(task, now_ms);
 }
 
+/* D3.6: with its owner at work there is a better copy than what compaction has left. */
+static bool is_refused(struct task *task, struct task_actions *actions, int64_t now_ms)
+{
+    for (size_t i = 0; i < task->partition_count; i++) {
+        if (!task_is_compacted(task, i))
+            continue;
+        task_set_problem_at(task, i, "history_incomplete", "the topic is compacted", now_ms);
+        task_fail(task, actions, now_ms + TASK_RECHECK_MS, now_ms);
+        return true;
+    }
+    return false;
+}
+
 void task_learn(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
+    if (is_refused(task, actions, now_ms))
+        return;
     task_move(task, TASK_PHASE_LEARN, now_ms);
     task_settle_problem(task, now_ms);
     set_limits(task);
@@ -108,7 +123,7 @@ void task_follow(struct task *task, const struct task_event *event, struct task_
     for (size_t i = 0; i < task->partition_count; i++)
         task->partitions[i].t1 = event->offsets[i];
     task->followed_ms = event->now_ms;
-    if (task->phase.state != TASK_PHASE_LEARN)
+    if (task->phase.state != TASK_PHASE_LEARN || is_refused(task, actions, event->now_ms))
         return;
     set_limits(task);
     task_learn_check(task, actions, event->now_ms);

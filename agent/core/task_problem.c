@@ -26,6 +26,19 @@ void task_set_problem_at(struct task *task, size_t index, const char *code, cons
     task_set_problem(task, code, text, now_ms);
 }
 
+bool task_back_off_from(struct task *task, const struct task_event *event)
+{
+    bool gone = event->kind == TASK_EVENT_RANGES_FAILED &&
+                strcmp(task->code, "topic_missing") == 0 &&
+                event->now_ms - task->problem_since_ms >= TASK_MISSING_MS;
+
+    task_back_off(task, event->now_ms);
+    if (!event->fatal && !gone)
+        return false;
+    task->retry_ms = event->now_ms + TASK_RECHECK_MS;
+    return true;
+}
+
 void task_clear_problem(struct task *task)
 {
     task->code[0] = '\0';
@@ -41,7 +54,8 @@ void task_clear_problem_of(struct task *task, const char *code)
 /* What is over and was mended without anyone's doing is still worth reading for a while. */
 static bool is_notice(const struct task *task)
 {
-    return strcmp(task->code, "state_set_aside") == 0 || strcmp(task->code, "state_ahead") == 0;
+    return strcmp(task->code, "state_set_aside") == 0 || strcmp(task->code, "state_ahead") == 0 ||
+           strcmp(task->code, "offsets_accepted") == 0;
 }
 
 void task_settle_problem(struct task *task, int64_t now_ms)

@@ -9,10 +9,11 @@
 #include "coordinator/core/cluster_internal.h"
 #include "coordinator/core/handoff.h"
 #include "coordinator/core/rows.h"
+#include "coordinator/core/view.h"
 
 /* ---- life of the parts */
 
-static void finish_observed(struct processor_observed *observed)
+void cluster_finish_observed(struct processor_observed *observed)
 {
     free(observed->agent);
     free(observed->agent_incarnation);
@@ -21,11 +22,32 @@ static void finish_observed(struct processor_observed *observed)
     *observed = (struct processor_observed){0};
 }
 
+void cluster_finish_standby(struct standby *standby)
+{
+    rows_finish_standby(&standby->row);
+    cluster_finish_observed(&standby->observed);
+}
+
+static void finish_processor(struct processor *processor)
+{
+    rows_finish_placement(&processor->placement);
+    cluster_finish_observed(&processor->observed);
+    cluster_finish_observed(&processor->learner);
+    for (size_t i = 0; i < processor->standbys.count; i++)
+        cluster_finish_standby(&processor->standbys.items[i]);
+    free(processor->standbys.items);
+    free(processor->stored.items);
+    free(processor->told.items);
+    free(processor->waits);
+    free(processor->waits_for);
+    free(processor->avoid);
+}
+
 void cluster_set_observed(struct processor_observed *observed, const struct agent *agent,
                           struct task_report *report)
 {
     int64_t stored_ms = observed->stored_ms;
-    finish_observed(observed);
+    cluster_finish_observed(observed);
     *observed = (struct processor_observed){
         .known = true,
         .agent = mem_strdup(agent->row.agent_id),
@@ -41,23 +63,34 @@ void cluster_set_observed(struct processor_observed *observed, const struct agen
 
 void cluster_forget_learner(struct processor *processor)
 {
-    finish_observed(&processor->learner);
+    cluster_finish_observed(&processor->learner);
+}
+
+void cluster_clear_findings(struct job_topics *topics)
+{
+    for (size_t i = 0; i < topics->findings.count; i++) {
+        free(topics->findings.items[i].topic);
+        free(topics->findings.items[i].detail);
+    }
+    topics->findings.count = 0;
 }
 
 void cluster_destroy_job(struct job *job)
 {
     if (job == NULL)
         return;
-    for (size_t i = 0; i < job->processors.count; i++) {
-        rows_finish_placement(&job->processors.items[i].placement);
-        finish_observed(&job->processors.items[i].observed);
-        finish_observed(&job->processors.items[i].learner);
-        free(job->processors.items[i].stored.items);
-    }
+    for (size_t i = 0; i < job->processors.count; i++)
+        finish_processor(&job->processors.items[i]);
+    cluster_finish_skips(job);
     free(job->processors.items);
     for (size_t i = 0; i < job->arrivals.count; i++)
         rows_finish_arrival(&job->arrivals.items[i]);
     free(job->arrivals.items);
+    cluster_clear_findings(&job->topics);
+    free(job->topics.findings.items);
+    free(job->group.who);
+    free(job->group.error);
+    free(job->group.claim_error);
     rows_finish_job(&job->row);
     free(job);
 }
@@ -77,7 +110,7 @@ void cluster_clear_kept(struct agent *agent)
         schema_free(&schema_kept_state, &agent->kept.items[i]);
     free(agent->kept.items);
     agent->kept.items = NULL;
-    agent->kept.count = 0;
+    agent->kept.count = agent->kept.capacity = 0;
 }
 
 void cluster_destroy_agent(struct agent *agent)
@@ -146,6 +179,7 @@ void cluster_init(struct cluster *cluster, struct coord_config config)
 {
     assert(config.agent_timeout_ms > 0);
     *cluster = (struct cluster){.config = config,
+                                .maintenance = {.hold = {.changed_at = API_UNKNOWN}},
                                 .place_ms = INT64_MAX,
                                 .observations_ms = INT64_MAX,
                                 .wake_ms = INT64_MAX};
@@ -153,6 +187,7 @@ void cluster_init(struct cluster *cluster, struct coord_config config)
 
 void cluster_finish(struct cluster *cluster)
 {
+    rows_finish_hold(&cluster->maintenance.hold);
     for (size_t i = 0; i < cluster->jobs.count; i++)
         cluster_destroy_job(cluster->jobs.items[i]);
     free(cluster->jobs.items);
@@ -172,10 +207,16 @@ void cluster_finish(struct cluster *cluster)
     for (size_t i = 0; i < cluster->creations.count; i++)
         cluster_finish_creation(&cluster->creations.items[i]);
     free(cluster->creations.items);
+    recovery_finish(&cluster->recovery);
     *cluster = (struct cluster){0};
 }
 
 /* ---- finding */
+
+bool cluster_is_held(const struct job *job)
+{
+    return job->row.pause.on || job->row.group.hold != GROUP_HOLD_NONE;
+}
 
 bool cluster_find_job(const struct cluster *cluster, const char *name, size_t *ret_index)
 {
@@ -296,10 +337,28 @@ struct handoff *cluster_handoff(const struct cluster *cluster, uint64_t id)
     return cluster_find_handoff(cluster, id, &index) ? cluster->handoffs.items[index] : NULL;
 }
 
+uint64_t cluster_rebalance_of(const struct cluster *cluster, const struct job *job)
+{
+    for (size_t i = 0; i < cluster->operations.count; i++) {
+        const struct operation_row *row = &cluster->operations.items[i]->row;
+        if (row->kind == OPERATION_KIND_REBALANCE && !view_operation_finished(row->state) &&
+            strcmp(row->job_incarnation, job->row.incarnation) == 0)
+            return row->id;
+    }
+    return 0;
+}
+
 const struct arrival_row *cluster_arrival(const struct job *job, const char *agent_id)
 {
     size_t index;
     return cluster_find_arrival(job, agent_id, &index) ? &job->arrivals.items[index] : NULL;
+}
+
+bool cluster_is_refused(const struct job *job, const struct agent *agent)
+{
+    const struct arrival_row *arrival = cluster_arrival(job, agent->row.agent_id);
+    return arrival != NULL && arrival->refused != NULL &&
+           strcmp(arrival->incarnation, agent->row.incarnation) == 0;
 }
 
 /* ---- what follows from it */

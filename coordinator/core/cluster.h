@@ -16,7 +16,11 @@
  *   - an operation that is not finished belongs to a job that exists and that names it;
  *   - no two jobs have the same group;
  *   - a processor has at most one hand-over that has not ended. Until it is RELEASED the placement
- * is the source's, under the epoch that the hand-over names; from then on it is the target's.
+ * is the source's, under the epoch that the hand-over names; from then on it is the target's;
+ *   - a processor of a stateful job that runs has at most spec.standbys standbys, on agents that
+ * are here, by their present incarnations; none on its owner's agent, none on that of the target of
+ * its hand-over, and no two on one;
+ *   - skips are of partitions that the job has, in order, none twice, within their limits.
  */
 #ifndef BATON_COORDINATOR_CORE_CLUSTER_H
 #define BATON_COORDINATOR_CORE_CLUSTER_H
@@ -27,149 +31,8 @@
 
 #include "api/types.h"
 #include "common/fsm.h"
-
-/* ---- durable rows; each has one change kind and one table */
-
-struct meta_row {
-    char cluster[API_UUID_BYTES + 1];
-    uint64_t start_number; /* rises at every start of the coordinator */
-    uint64_t decision;     /* rises with every durable decision */
-    uint64_t epoch;        /* highest epoch handed out */
-    uint64_t event_id;     /* highest event id */
-    uint64_t operation_id; /* highest operation number */
-    uint64_t handoff_id;   /* highest number of a hand-over */
-};
-
-struct job_row {
-    char *name;
-    char *incarnation;
-    enum job_state state;
-    uint64_t generation;
-    int64_t created_at;
-    struct job_spec spec;
-    uint32_t partitions_initial, partitions; /* N0, N */
-    uint32_t processors_initial, processors; /* M0, M */
-    uint64_t map_version;
-    enum effective_partitioner partitioner;
-    char *partitioner_reason;
-    uint64_t operation; /* that creates or deletes it; 0: none */
-    struct {
-        char **items;
-        size_t count;
-    } warnings; /* retention, compaction, N0 != M0 * 2^j, ... */
-    struct {
-        struct input_offset *items;
-        size_t count;
-    } origins; /* T0, by topic then partition */
-    struct {
-        struct input_offset *items;
-        size_t count;
-    } starts; /* first T1, committed at creation */
-};
-
-struct placement_row {
-    char *job;
-    uint32_t processor;
-    char *agent;             /* NULL: unassigned */
-    char *agent_incarnation; /* that the epoch was given to */
-    uint64_t epoch;          /* 0: never had an owner */
-    bool activated;          /* the owner has reported ACTIVE under this epoch */
-    uint64_t handoff;        /* that the placement came by; 0: none */
-    char *trouble; /* "fenced", or the code of the problem that it failed with, while an event says
-                      so and none says that it is over; NULL: none */
-    char *reason;  /* of the last change, for people */
-    int64_t changed_at;
-};
-
-struct agent_row {
-    char *agent_id;
-    char *incarnation;
-    enum agent_state state; /* LOST is an observation: stored as it was when it was decided */
-    char *version;
-    char *address;
-    uint32_t protocol;
-    uint32_t capacity;
-    struct {
-        struct tag *items;
-        size_t count;
-    } tags;
-    int64_t registered_at;
-};
-
-/* States before RELEASED, and those in which the time is taken: LEARNING to ACTIVATING. */
-#define HANDOFF_PHASES HANDOFF_STATE_DONE
-
-struct handoff_row { /* see coordinator/core/handoff.h */
-    uint64_t id;
-    enum handoff_kind kind;
-    char *job;
-    char *job_incarnation;
-    uint32_t processor;
-    struct uint_list partitions; /* S1 that moves */
-    enum handoff_state state;
-    bool forced;  /* the source was lost: its steps were skipped */
-    bool planned; /* made by the planner, which may take it back; else somebody asked for it */
-    char *source, *source_incarnation;
-    uint64_t source_epoch;
-    char *target, *target_incarnation;
-    uint64_t target_epoch; /* 0 until RELEASED */
-    uint64_t operation;    /* that it is part of; 0: none */
-    char *reason;
-    char *error; /* why it was cancelled or failed; NULL */
-    int64_t started_at, changed_at;
-    int64_t stopped_at; /* when the source was told to stop, or last heard of; API_UNKNOWN */
-    int64_t spent_ms[HANDOFF_PHASES]; /* by state; API_UNKNOWN: it was not in it */
-    int64_t output_gap_ms;            /* API_UNKNOWN: not known yet */
-};
-
-/*
- * How an agent's incarnation stands to a job that it came to. `open`: it is a newcomer, which is
- * still owed processors; closed, it is established and only receives what has no owner (D5).
- * Without a row nobody has looked yet.
- */
-struct arrival_row {
-    char *job;
-    char *agent;
-    char *incarnation;
-    bool open;
-};
-
-enum operation_kind {
-    OPERATION_KIND_CREATE_JOB,
-    OPERATION_KIND_DELETE_JOB,
-    OPERATION_KIND_MOVE,
-    OPERATION_KIND_REBALANCE
-};
-
-enum operation_step {
-    /* create_job */
-    OPERATION_STEP_COMMIT_STARTS, /* commit the start offsets with metadata, then read them back */
-    OPERATION_STEP_SAMPLE,        /* find the partitioner */
-    /* delete_job */
-    OPERATION_STEP_CLOSE_TASKS, /* wait until no live agent reports a task of it */
-    OPERATION_STEP_FENCE,       /* initialise every transactional.id ever used once */
-    /* move */
-    OPERATION_STEP_QUEUE,     /* wait until the processor's present hand-over has ended */
-    OPERATION_STEP_HAND_OVER, /* wait for the hand-over of the same operation */
-    /* rebalance */
-    OPERATION_STEP_EVEN_OUT, /* until no agent of the job is owed anything */
-    OPERATION_STEP_END
-};
-
-struct operation_row {
-    uint64_t id; /* "op-<id>" outside */
-    enum operation_kind kind;
-    char *job;
-    char *job_incarnation;
-    enum operation_state state;
-    enum operation_step step;
-    int64_t processor; /* move; API_UNKNOWN */
-    char *target;      /* move: agent id, or NULL */
-    char *reason;      /* given by the caller, or NULL */
-    char *error;       /* why it failed, or what it retries; NULL */
-    int64_t created_at;
-    int64_t updated_at;
-};
+#include "coordinator/core/durable.h"
+#include "coordinator/core/recovery.h"
 
 /* ---- observations */
 
@@ -194,8 +57,25 @@ struct processor_observed {
 
 struct handoff { /* one that has not ended */
     struct handoff_row row;
-    struct fsm fsm;  /* its state, and since when in this run's clock */
-    int64_t stop_ms; /* stopped_at in this run's clock; 0: it was in an earlier run */
+    struct fsm fsm;     /* its state, and since when in this run's clock */
+    int64_t begun_ms;   /* when it started, in this run's clock; of an earlier run: its start */
+    int64_t stop_ms;    /* stopped_at in this run's clock; 0: it was in an earlier run */
+    int64_t failing_ms; /* since when the learner fails again and again; 0: it does not */
+};
+
+struct standby {
+    struct standby_row row;
+    struct processor_observed observed; /* what its agent says of it */
+    bool ready;                         /* by its newest report: see cluster_standby_ready */
+    bool learned;                       /* it was once, in this start of its agent */
+};
+
+/* Why a processor has fewer standbys than its job wants, by the newest plan. */
+enum standby_lack {
+    STANDBY_LACK_NONE,
+    STANDBY_LACK_AGENT, /* no other agent may have one */
+    STANDBY_LACK_SLOT,  /* one may, when others there have learned */
+    STANDBY_LACK_TARGET /* none: the target of its hand-over is in the place of one */
 };
 
 struct processor {
@@ -203,19 +83,68 @@ struct processor {
     struct processor_observed observed;
     struct handoff *handoff;           /* borrowed from cluster.handoffs; NULL: none */
     struct processor_observed learner; /* of the hand-over's target, while it is not the owner */
-    int64_t handoff_retry_ms; /* after one was cancelled: earliest time of the planner's next */
+    int64_t handoff_retry_ms;   /* after one was cancelled: earliest time of the planner's next */
+    int64_t handoff_backoff_ms; /* before that; doubles until one is done */
+    char *avoid;                /* agent that its last hand-over came to nothing on; NULL: none */
+    struct {
+        struct standby *items;
+        size_t count, capacity;
+    } standbys; /* by agent */
+    enum standby_lack standby_lack;
+    int64_t standby_lack_at; /* since when it is STANDBY_LACK_AGENT; 0: it is not */
+    char *waits; /* why a hand-over that is owed has not begun, by the newest plan; NULL: none is */
+    char *waits_for;      /* agent that it is owed to, or NULL */
+    uint32_t waits_order; /* in which the newest plan wants those that wait to begin; from 0 on */
+    int64_t untaken_at;   /* since when nobody can take it, whose owner is to leave; 0: not so */
     struct {
         struct partition_progress *items;
         size_t count;
-    } stored;                /* T0, T1 and T2 as they were last stored, also by an earlier run */
-    int64_t stored_at;       /* API_UNKNOWN: never */
+    } stored;          /* T0, T1 and T2 as they were last stored, also by an earlier run */
+    int64_t stored_at; /* API_UNKNOWN: never */
+    struct {
+        struct partition_progress *items;
+        size_t count;
+    } told;                  /* of the last report of an owner that knew its T1; this run's */
+    uint64_t seeds;          /* cluster_digest_seeds as the holders were told last; 0: never */
     int64_t active_since_ms; /* 0: the owner does not report it active */
     int64_t fence_retry_ms;  /* earliest time at which a FENCED rightful owner gets a new epoch */
     int64_t fence_backoff_ms;
 };
 
+/* What Kafka's description of the topics says is wrong with a job that runs: see watch.h. */
+struct job_finding {
+    const char *code; /* a static text */
+    char *topic;
+    char *detail;
+    int64_t since_at;
+};
+
+struct job_topics {
+    uint64_t call;  /* id of the Kafka call under way; 0: none */
+    int64_t due_ms; /* of the next one */
+    struct {
+        struct job_finding *items;
+        size_t count, capacity;
+    } findings; /* of the last answer */
+};
+
+/* What Kafka's description of the group says: see group.h. */
+struct job_group {
+    bool known; /* a look of this run has told */
+    uint32_t members;
+    char *who;            /* they, for people; NULL: there are none */
+    uint32_t empty_looks; /* in a row that found none, and began after the hold did */
+    uint64_t from_call;   /* looks up to this one began before it did */
+    char *error;          /* why the last look told nothing; NULL: it did */
+    int64_t failing_at;   /* since when looks tell nothing; 0: the last one did */
+    uint64_t claim;       /* id of the call under way that puts our stamp on the offsets; 0: none */
+    char *claim_error;    /* why the last one failed; NULL: it did not */
+};
+
 struct job {
     struct job_row row;
+    struct job_topics topics;
+    struct job_group group;
     struct {
         struct processor *items;
         size_t count;
@@ -224,6 +153,14 @@ struct job {
         struct arrival_row *items;
         size_t count, capacity;
     } arrivals; /* by agent; at most one of an agent */
+    struct {
+        struct skip_row *items;
+        size_t count, capacity;
+    } skips;                 /* by topic, partition, offset */
+    uint64_t skips_decision; /* of this run's last one; 0: none. Learners follow no T1 before they
+                                work by a document of this run that has it */
+    bool even;               /* by a plan of this run nobody is owed anything of it */
+    double replayed_per_s;   /* of one processor, as who learned last reported it; 0: not known */
 };
 
 struct stray_task { /* in an agent's last report, although its placement is another agent's or
@@ -242,12 +179,16 @@ struct agent {
     struct document_version applied;
     uint64_t document_decision; /* decision that last changed its document */
     uint64_t reports;           /* received in this run */
-    int64_t gone_ms; /* since when it is called lost or stopped, in this run; 0: it is not */
-    bool stopping;   /* it says that it is on its way out: it gets nothing new */
+    int64_t gone_ms;       /* since when it is called lost or stopped, in this run; 0: it is not */
+    bool stopping;         /* it says that it is on its way out: it gets nothing new */
+    uint32_t takeovers;    /* absences in a row in which others took its processors over */
+    int64_t taken_over_ms; /* gone_ms of the last of them; 0: none in this run */
+    int64_t newcomer_from_ms;  /* earliest time at which it is owed anything (D5) */
+    int64_t drain_deadline_ms; /* deadline_at of its drain in this run's clock; 0: none */
     struct {
         struct kept_state *items;
-        size_t count;
-    } kept;
+        size_t count, capacity;
+    } kept; /* states on its disk: as it registered with them, or left them since */
     struct {
         struct stray_task *items;
         size_t count, capacity;
@@ -291,11 +232,17 @@ struct coord_config {
     int64_t agent_timeout_ms;
     int64_t report_interval_ms;
     int64_t poll_wait_ms_max;
+    int64_t topics_interval_ms; /* topics of a job are looked at so often; 0: never */
+    uint8_t seed_secret[32];    /* of this run, random: tokens of snapshots are made with it */
+    int64_t groups_interval_ms; /* the groups of all jobs; 0: never, nothing is held for them */
+    bool verify;                /* Kafka's stamps are read before anything is decided */
+    bool recover;               /* the database is lost or old: see recovery.h */
 };
 
 struct cluster {
     struct coord_config config;
     struct meta_row meta;
+    struct maintenance_row maintenance;
     struct {
         struct job **items;
         size_t count, capacity;
@@ -326,26 +273,47 @@ struct cluster {
     } creations;
     uint64_t call;        /* highest Kafka call id; starts at start_number << 32, so an answer to a
                              call from before a reload is nobody's */
+    uint64_t topics_call; /* id of the look at topics under way, one at a time; 0: none */
+    int64_t topics_ms;    /* when the next may be due; INT64_MAX: none is */
+    uint64_t groups_call; /* id of the look at groups under way; 0: none */
+    int64_t groups_ms;    /* when the next is due; INT64_MAX: no job runs */
     int64_t listening_ms; /* since when it hears agents without a gap: the start, or the end of a
                              stall; nobody is called lost before listening_ms + agent_timeout */
     int64_t place_ms;     /* when time alone may change the plan; INT64_MAX: never */
     int64_t observations_ms; /* when the next observations may have to be stored; INT64_MAX: none */
     int64_t wake_ms;         /* what the last step asked for */
+    struct recovery recovery;
 };
 
 void cluster_init(struct cluster *cluster, struct coord_config config);
 void cluster_finish(struct cluster *cluster);
+/* All of it (cluster_copy.c) but for requests that wait; to be finished on its own. */
+void cluster_copy(struct cluster *ret_copy, const struct cluster *cluster);
 
 struct job *cluster_job(const struct cluster *cluster, const char *name); /* NULL: none */
 struct agent *cluster_agent(const struct cluster *cluster, const char *agent_id);
 struct operation *cluster_operation(const struct cluster *cluster, uint64_t id);
 struct handoff *cluster_handoff(const struct cluster *cluster, uint64_t id); /* not ended */
+/* The rebalance of the job that is under way: its number, or 0. */
+uint64_t cluster_rebalance_of(const struct cluster *cluster, const struct job *job);
 const struct arrival_row *cluster_arrival(const struct job *job, const char *agent_id);
+/* This start of the agent can not rebuild states of the job. */
+bool cluster_is_refused(const struct job *job, const struct agent *agent);
 /*
  * It is registered, neither stopped nor lost, and was seen within the agent timeout (or the
  * coordinator has not listened for that long yet).
  */
 bool cluster_agent_alive(const struct cluster *cluster, const struct agent *agent, int64_t now_ms);
+
+/* Its owners put nothing out and commit nothing: it is paused, or others are in its group. */
+bool cluster_is_held(const struct job *job);
+
+/* It may get processors that it does not have, as far as people have a say in it. */
+bool cluster_agent_schedulable(const struct agent *agent);
+/* It is to give away what it has, or has done so. */
+bool cluster_agent_leaving(const struct agent *agent);
+/* Why it is not schedulable, for "agent a1 is ..."; a static text. */
+const char *cluster_say_unschedulable(const struct agent *agent);
 
 /*
  * What the placement's owner, by incarnation and epoch, says in its newest report, or NULL: the
@@ -360,12 +328,53 @@ const struct task_report *cluster_learner_report(const struct cluster *cluster,
 
 /*
  * T1 as the processor's owner committed it, for a learner: one vector of one commit, of the owner's
- * newest report (D3.3). False when that is older than CLUSTER_FOLLOW_MS or there is none: then
- * nothing is known. Free with schema_free(&schema_follow).
+ * newest report (D3.3). False when that is older than CLUSTER_FOLLOW_MS or than the hand-over (a
+ * learner that has learned nothing could be caught up with it), or there is none: then nothing is
+ * known. Free with schema_free(&schema_follow).
  */
 #define CLUSTER_FOLLOW_MS 2000
 bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32_t processor,
                     int64_t now_ms, struct follow *ret_follow);
+
+/* The standby that the agent has of it, or NULL. */
+struct standby *cluster_standby(const struct processor *processor, const char *agent_id);
+/* What its agent says of it in its newest report, or NULL. Borrowed until the next step. */
+const struct task_report *cluster_standby_report(const struct cluster *cluster,
+                                                 const struct standby *standby);
+/*
+ * How far its state is behind the T1 that the owner reported last, or that was stored of it: most
+ * records of a partition, and of all. Both API_UNKNOWN when it is not known, or when the standby
+ * does not work. The report itself does not say so any more when the owner is gone for a while.
+ */
+struct standby_lag {
+    int64_t most, sum;
+};
+struct standby_lag cluster_standby_lag(const struct cluster *cluster, const struct job *job,
+                                       const struct processor *processor,
+                                       const struct standby *standby);
+/* Its state is as good as the owner's, but for the job's acceptable_lag. */
+bool cluster_standby_ready(const struct cluster *cluster, const struct job *job,
+                           const struct processor *processor, const struct standby *standby);
+
+/* The skip of the record, or NULL. */
+const struct skip_row *cluster_skip(const struct job *job, uint32_t topic, uint32_t partition,
+                                    int64_t offset);
+size_t cluster_count_skips(const struct job *job, uint32_t topic, uint32_t partition);
+/* The agent works by a document that has all skips of the job: it may be told how far its owners
+ * are. */
+bool cluster_knows_skips(const struct cluster *cluster, const struct job *job,
+                         const struct agent *agent);
+
+/* Of its tag "zone", or NULL. */
+const char *cluster_agent_zone(const struct agent *agent);
+
+/* How many tasks each agent has to find room for, by its index: learners are among them, standbys
+ * are not, which give way. free() */
+uint32_t *cluster_count_tasks(const struct cluster *cluster);
+/* How many standbys each agent has, likewise. */
+uint32_t *cluster_count_standbys(const struct cluster *cluster);
+/* The hand-over, or NULL, has a learner on its target. */
+bool cluster_is_learning(const struct job *job, const struct handoff *handoff);
 
 /* S1 and S2 of a processor by the job's map (D2): ascending; caller frees items. */
 void cluster_owned_partitions(const struct job *job, uint32_t processor,
@@ -381,6 +390,14 @@ int cluster_compare_versions(struct document_version a, struct document_version 
 /* The desired tasks of one agent (D6); free with schema_free(&schema_agent_document). */
 void cluster_document(const struct cluster *cluster, const struct agent *agent,
                       struct agent_document *ret_document);
+
+/* Who may have a snapshot from whom, in the agent's task of the processor. */
+void cluster_describe_seeds(const struct cluster *cluster, const struct job *job,
+                            const struct processor *processor, const struct agent *agent,
+                            struct document_task *task);
+/* Changes when what that says does, of any agent. */
+uint64_t cluster_digest_seeds(const struct cluster *cluster, const struct job *job,
+                              const struct processor *processor);
 
 /* "baton.<cluster>.<job>.<incarnation>.<processor>" (D3.1) is built in one place: free(). */
 char *cluster_transactional_id(const struct cluster *cluster, const struct job *job,

@@ -103,6 +103,7 @@ static void apply_observation(struct cluster *cluster, struct observation_row *r
 /* ---- agents */
 
 static void forget_arrivals(struct cluster *cluster, const char *agent_id);
+static void forget_standbys(struct cluster *cluster, const char *agent_id);
 
 /* What an earlier incarnation reported says nothing about the new one. */
 static void forget_reports(struct agent *agent)
@@ -141,6 +142,7 @@ static void apply_agent_removed(struct cluster *cluster, const char *agent_id)
     if (!cluster_find_agent(cluster, agent_id, &index))
         return;
     forget_arrivals(cluster, agent_id);
+    forget_standbys(cluster, agent_id);
     cluster_destroy_agent(cluster->agents.items[index]);
     cluster->agents.count--;
     memmove(&cluster->agents.items[index], &cluster->agents.items[index + 1],
@@ -274,6 +276,46 @@ static void forget_arrivals(struct cluster *cluster, const char *agent_id)
     }
 }
 
+/* ---- standbys */
+
+static void apply_standby(struct cluster *cluster, struct standby_row *row)
+{
+    size_t index;
+    struct processor *processor = find_processor(cluster, row->job, row->processor);
+    if (cluster_find_standby(processor, row->agent, &index)) {
+        rows_finish_standby(&processor->standbys.items[index].row);
+    } else {
+        processor->standbys.items = mem_grow(processor->standbys.items, processor->standbys.count,
+                                             &processor->standbys.capacity, sizeof(struct standby));
+        memmove(&processor->standbys.items[index + 1], &processor->standbys.items[index],
+                (processor->standbys.count - index) * sizeof(struct standby));
+        processor->standbys.count++;
+        processor->standbys.items[index] = (struct standby){0};
+    }
+    processor->standbys.items[index].row = *row;
+    *row = (struct standby_row){0};
+}
+
+static void remove_standby(struct processor *processor, const char *agent_id)
+{
+    size_t index;
+    if (!cluster_find_standby(processor, agent_id, &index))
+        return;
+    cluster_finish_standby(&processor->standbys.items[index]);
+    processor->standbys.count--;
+    memmove(&processor->standbys.items[index], &processor->standbys.items[index + 1],
+            (processor->standbys.count - index) * sizeof(struct standby));
+}
+
+static void forget_standbys(struct cluster *cluster, const char *agent_id)
+{
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        struct job *job = cluster->jobs.items[i];
+        for (size_t p = 0; p < job->processors.count; p++)
+            remove_standby(&job->processors.items[p], agent_id);
+    }
+}
+
 /* ---- all kinds */
 
 void cluster_apply(struct cluster *cluster, struct change *change)
@@ -305,6 +347,21 @@ void cluster_apply(struct cluster *cluster, struct change *change)
         break;
     case CHANGE_ARRIVAL:
         apply_arrival(cluster, &change->arrival);
+        break;
+    case CHANGE_STANDBY:
+        apply_standby(cluster, &change->standby);
+        break;
+    case CHANGE_STANDBY_REMOVED:
+        remove_standby(find_processor(cluster, change->standby.job, change->standby.processor),
+                       change->standby.agent);
+        break;
+    case CHANGE_MAINTENANCE:
+        rows_finish_hold(&cluster->maintenance.hold);
+        cluster->maintenance = change->maintenance;
+        change->maintenance = (struct maintenance_row){0};
+        break;
+    case CHANGE_SKIP:
+        cluster_apply_skip(cluster, &change->skip);
         break;
     case CHANGE_OBSERVATION:
         apply_observation(cluster, &change->observation);

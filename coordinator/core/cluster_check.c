@@ -44,6 +44,16 @@ static const char *check_counts(const struct job *job)
     return NULL;
 }
 
+static const char *check_group(const struct job_row *row)
+{
+    const struct group_row *group = &row->group;
+    if (group->hold != GROUP_HOLD_NONE && group->since_at == API_UNKNOWN)
+        return "a hold for the sake of the group without its time";
+    if (group->hold == GROUP_HOLD_STARTING && row->spec.start != START_COMMITTED)
+        return "a job that waits for offsets which it does not start from";
+    return NULL;
+}
+
 static const char *check_owner(const struct cluster *cluster, const struct job *job,
                                const struct placement_row *placement)
 {
@@ -111,6 +121,33 @@ static const char *check_handoff(const struct cluster *cluster, const struct job
     return NULL;
 }
 
+static const char *check_standbys(const struct cluster *cluster, const struct job *job,
+                                  const struct processor *processor)
+{
+    const struct handoff *handoff = processor->handoff;
+    size_t count = processor->standbys.count;
+    if (count > 0 && (job->row.state != JOB_STATE_RUNNING || !job->row.spec.stateful))
+        return "a standby of a job that does not run, or has no state";
+    if (count > job->row.spec.standbys)
+        return "more standbys than the job wants";
+    for (size_t i = 0; i < count; i++) {
+        const struct standby_row *row = &processor->standbys.items[i].row;
+        const struct agent *agent = cluster_agent(cluster, row->agent);
+        if (strcmp(row->job, job->row.name) != 0 ||
+            row->processor != processor->placement.processor)
+            return "a standby in another's place";
+        if (i > 0 && strcmp(processor->standbys.items[i - 1].row.agent, row->agent) >= 0)
+            return "standbys are not in the order of their agents, or two are on one";
+        if (agent == NULL || strcmp(agent->row.incarnation, row->agent_incarnation) != 0)
+            return "a standby on who is no agent, or another incarnation of it";
+        if (rows_text_equal(processor->placement.agent, row->agent))
+            return "a standby on its owner's agent";
+        if (handoff != NULL && strcmp(handoff->row.target, row->agent) == 0)
+            return "a standby on the target of a hand-over";
+    }
+    return NULL;
+}
+
 static const char *check_arrivals(const struct cluster *cluster, const struct job *job)
 {
     for (size_t i = 0; i < job->arrivals.count; i++) {
@@ -141,13 +178,19 @@ static const char *check_job(const struct cluster *cluster, const struct job *jo
     if (broken == NULL)
         broken = check_offsets(&job->row);
     if (broken == NULL)
+        broken = check_group(&job->row);
+    if (broken == NULL)
         broken = check_operation_of(cluster, job);
     if (broken == NULL)
         broken = check_arrivals(cluster, job);
+    if (broken == NULL)
+        broken = cluster_check_skips(job);
     for (uint32_t i = 0; broken == NULL && i < job->processors.count; i++) {
         broken = check_placement(cluster, job, i);
         if (broken == NULL)
             broken = check_handoff(cluster, job, &job->processors.items[i]);
+        if (broken == NULL)
+            broken = check_standbys(cluster, job, &job->processors.items[i]);
     }
     return broken;
 }

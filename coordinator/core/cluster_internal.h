@@ -17,7 +17,18 @@ bool cluster_find_agent(const struct cluster *cluster, const char *agent_id, siz
 bool cluster_find_operation(const struct cluster *cluster, uint64_t id, size_t *ret_index);
 bool cluster_find_handoff(const struct cluster *cluster, uint64_t id, size_t *ret_index);
 bool cluster_find_arrival(const struct job *job, const char *agent_id, size_t *ret_index);
+bool cluster_find_standby(const struct processor *processor, const char *agent_id,
+                          size_t *ret_index);
 
+void cluster_apply_skip(struct cluster *cluster, struct skip_row *row); /* takes it */
+/* The skips of partitions in `read`, for a document: free(). */
+struct input_offset *cluster_list_skips(const struct job *job, const struct uint_list *read,
+                                        size_t *ret_count);
+const char *cluster_check_skips(const struct job *job);
+void cluster_finish_skips(struct job *job);
+
+void cluster_finish_observed(struct processor_observed *observed);
+void cluster_finish_standby(struct standby *standby);
 void cluster_destroy_job(struct job *job);
 void cluster_destroy_agent(struct agent *agent);
 void cluster_destroy_operation(struct operation *operation);
@@ -27,8 +38,11 @@ void cluster_destroy_handoff(struct handoff *handoff);
 void cluster_set_observed(struct processor_observed *observed, const struct agent *agent,
                           struct task_report *report);
 void cluster_forget_learner(struct processor *processor);
+void cluster_clear_findings(struct job_topics *topics);
 void cluster_clear_strays(struct agent *agent);
 void cluster_clear_kept(struct agent *agent);
+/* The agent that this was reported by has no task of it any more, but its state. */
+void cluster_note_kept(const struct cluster *cluster, const struct processor_observed *observed);
 
 void cluster_remove_poll(struct cluster *cluster, size_t index);
 void cluster_remove_operation_wait(struct cluster *cluster, size_t index);

@@ -7,6 +7,7 @@
 #include "api/schema.h"
 #include "common/hash/linhash.h"
 #include "common/mem.h"
+#include "coordinator/core/cluster_internal.h"
 #include "coordinator/core/handoff.h"
 
 /*
@@ -74,14 +75,35 @@ static bool learned_by(const struct job *job, const struct processor *processor,
            strcmp(handoff->row.target_incarnation, agent->row.incarnation) == 0;
 }
 
+/* Its agent's row has changed when it is another start: see register_start. */
+static bool guarded_by(const struct processor *processor, const struct agent *agent)
+{
+    return cluster_standby(processor, agent->row.agent_id) != NULL;
+}
+
+/* What the agent has of it; false: nothing. */
+static bool role_of(const struct job *job, const struct processor *processor,
+                    const struct agent *agent, enum task_role *ret_role)
+{
+    if (owned_by(processor, agent))
+        *ret_role = TASK_ROLE_ACTIVE;
+    else if (learned_by(job, processor, agent))
+        *ret_role = TASK_ROLE_LEARNER;
+    else if (guarded_by(processor, agent))
+        *ret_role = TASK_ROLE_STANDBY;
+    else
+        return false;
+    return true;
+}
+
 static size_t count_tasks(const struct job *job, const struct agent *agent)
 {
     size_t count = 0;
+    enum task_role role;
     if (job->row.state != JOB_STATE_RUNNING)
         return 0;
     for (size_t i = 0; i < job->processors.count; i++)
-        count += owned_by(&job->processors.items[i], agent) ||
-                 learned_by(job, &job->processors.items[i], agent);
+        count += role_of(job, &job->processors.items[i], agent, &role);
     return count;
 }
 
@@ -96,6 +118,10 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
         .processors_initial = row->processors_initial,
         .processors = row->processors,
         .partitioner = row->partitioner,
+        .paused = cluster_is_held(job),
+        .frozen = row->group.hold == GROUP_HOLD_FROZEN && !row->pause.on,
+        .waiting = row->group.hold == GROUP_HOLD_STARTING ||
+                   (row->group.hold == GROUP_HOLD_WAITING && !row->pause.on),
     };
     schema_copy(&schema_job_spec, &ret_job->spec, &row->spec);
     if (row->origins.count > 0) {
@@ -107,31 +133,49 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
 
 /* The source hears of its hand-over when it shall release, not before: until then nothing changes
  * for it. */
-static void describe_task(const struct job *job, const struct processor *processor, bool owned,
-                          struct document_task *ret_task)
+static void describe_task(const struct job *job, const struct processor *processor,
+                          enum task_role role, struct document_task *ret_task)
 {
     const struct handoff *handoff = processor->handoff;
+    bool owned = role == TASK_ROLE_ACTIVE;
     bool release = owned && handoff != NULL && handoff->row.state == HANDOFF_STATE_RELEASING;
     *ret_task = (struct document_task){
         .job = mem_strdup(job->row.name),
         .processor = processor->placement.processor,
-        .role = owned ? TASK_ROLE_ACTIVE : TASK_ROLE_LEARNER,
+        .role = role,
         .epoch = owned ? processor->placement.epoch : 0,
-        .handoff = release || !owned ? handoff->row.id : processor->placement.handoff,
+        .handoff = owned ? processor->placement.handoff : 0,
         .release = release,
     };
+    if (release || role == TASK_ROLE_LEARNER)
+        ret_task->handoff = handoff->row.id;
+    const struct placement_row *placement = &processor->placement;
+    if (owned && placement->paused_t1.count > 0) {
+        ret_task->paused_t1.items = mem_memdup(
+            placement->paused_t1.items, placement->paused_t1.count * sizeof(struct input_offset));
+        ret_task->paused_t1.count = placement->paused_t1.count;
+    }
+    if (owned && placement->chosen.count > 0) {
+        ret_task->chosen.items = mem_memdup(placement->chosen.items,
+                                            placement->chosen.count * sizeof(struct chosen_offset));
+        ret_task->chosen.count = placement->chosen.count;
+    }
     cluster_owned_partitions(job, ret_task->processor, &ret_task->owned);
     cluster_read_partitions(job, ret_task->processor, &ret_task->read);
+    ret_task->skips.items = cluster_list_skips(job, &ret_task->read, &ret_task->skips.count);
 }
 
-static void describe_tasks(const struct job *job, const struct agent *agent,
-                           struct agent_document *document)
+static void describe_tasks(const struct cluster *cluster, const struct job *job,
+                           const struct agent *agent, struct agent_document *document)
 {
     for (size_t p = 0; p < job->processors.count; p++) {
         const struct processor *processor = &job->processors.items[p];
-        bool owned = owned_by(processor, agent);
-        if (owned || learned_by(job, processor, agent))
-            describe_task(job, processor, owned, &document->tasks.items[document->tasks.count++]);
+        enum task_role role;
+        if (!role_of(job, processor, agent, &role))
+            continue;
+        struct document_task *task = &document->tasks.items[document->tasks.count++];
+        describe_task(job, processor, role, task);
+        cluster_describe_seeds(cluster, job, processor, agent, task);
     }
 }
 
@@ -152,7 +196,7 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
         if (count_tasks(job, agent) == 0)
             continue;
         describe_job(job, &ret_document->jobs.items[ret_document->jobs.count++]);
-        describe_tasks(job, agent, ret_document);
+        describe_tasks(cluster, job, agent, ret_document);
     }
     assert(ret_document->jobs.count == job_count);
     assert(ret_document->tasks.count == task_count);
@@ -160,14 +204,16 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
 
 /* ---- what learners follow */
 
-/* T1 of those of `partitions` that the processor owns, out of its owner's newest report. */
+/* T1 of those of `partitions` that the processor owns, out of its owner's newest report, unless
+ * that came before `since_ms`. */
 static bool add_committed(const struct cluster *cluster, const struct job *job, uint32_t processor,
-                          int64_t now_ms, const struct uint_list *partitions, struct follow *follow)
+                          int64_t since_ms, const struct uint_list *partitions,
+                          struct follow *follow)
 {
     const struct processor *owned = &job->processors.items[processor];
     const struct task_report *report = cluster_report(cluster, owned);
     struct linhash_size size = {.initial = job->row.processors_initial, .now = job->row.processors};
-    if (report == NULL || now_ms - owned->observed.received_ms > CLUSTER_FOLLOW_MS)
+    if (report == NULL || owned->observed.received_ms < since_ms)
         return false;
     follow->committed.items =
         mem_realloc(follow->committed.items, follow->committed.count + report->progress.count,
@@ -187,7 +233,7 @@ static bool add_committed(const struct cluster *cluster, const struct job *job, 
 /* Ancestors that other processors own are bounded by what those have committed (D3.3): each owner
  * adds its own vector, and one that does not speak leaves its part unknown. */
 static void add_ancestors(const struct cluster *cluster, const struct job *job, uint32_t processor,
-                          int64_t now_ms, const struct uint_list *read, struct follow *follow)
+                          int64_t since_ms, const struct uint_list *read, struct follow *follow)
 {
     struct linhash_size size = {.initial = job->row.processors_initial, .now = job->row.processors};
     struct uint_list owners = {.items = mem_calloc(read->count, sizeof(uint32_t))};
@@ -196,7 +242,7 @@ static void add_ancestors(const struct cluster *cluster, const struct job *job, 
     qsort(owners.items, owners.count, sizeof(uint32_t), compare_numbers);
     for (size_t i = 0; i < owners.count; i++)
         if (owners.items[i] != processor && (i == 0 || owners.items[i - 1] != owners.items[i]))
-            (void)add_committed(cluster, job, owners.items[i], now_ms, read, follow);
+            (void)add_committed(cluster, job, owners.items[i], since_ms, read, follow);
     free(owners.items);
 }
 
@@ -205,11 +251,15 @@ bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32
 {
     struct uint_list read;
     struct follow follow = {.processor = processor};
+    const struct handoff *handoff = job->processors.items[processor].handoff;
+    int64_t since_ms = now_ms - CLUSTER_FOLLOW_MS;
+    if (handoff != NULL && handoff->begun_ms > since_ms)
+        since_ms = handoff->begun_ms;
     cluster_read_partitions(job, processor, &read);
-    bool known = add_committed(cluster, job, processor, now_ms, &read, &follow);
+    bool known = add_committed(cluster, job, processor, since_ms, &read, &follow);
     if (known) {
         follow.job = mem_strdup(job->row.name);
-        add_ancestors(cluster, job, processor, now_ms, &read, &follow);
+        add_ancestors(cluster, job, processor, since_ms, &read, &follow);
         *ret_follow = follow;
     }
     free(read.items);

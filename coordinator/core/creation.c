@@ -139,11 +139,14 @@ static void judge_group(const struct job_spec *spec, const struct kafka_inspecti
                         struct creation_verdict *verdict)
 {
     size_t committed = 0, all = 0;
-    if (inspection->group_members > 0)
+    /* With its offsets the job waits for them to leave. */
+    if (inspection->group_members > 0 && spec->start != START_COMMITTED)
         add_fault(verdict, "group_has_members", "/group_id",
-                  "group \"%s\" has %u members (state %s)", spec->group_id,
+                  "group \"%s\" has %u members (state %s)%s%s", spec->group_id,
                   inspection->group_members,
-                  inspection->group_state != NULL ? inspection->group_state : "unknown");
+                  inspection->group_state != NULL ? inspection->group_state : "unknown",
+                  inspection->group_who != NULL ? ": " : "",
+                  inspection->group_who != NULL ? inspection->group_who : "");
     for (size_t i = 0; i < inspection->inputs.count; i++) {
         const struct kafka_topic *topic = &inspection->inputs.items[i];
         all += topic->partitions.count;
@@ -196,7 +199,7 @@ static void judge_delivery(const struct job_spec *spec, const struct kafka_inspe
 
 /* ---- warnings */
 
-static bool rebuilds_from_latest(const struct job_logic *logic)
+bool creation_rebuilds_from_latest(const struct job_logic *logic)
 {
     return logic->kind == LOGIC_KIND_BUILTIN && strcmp(logic->name, "latest") == 0;
 }
@@ -233,7 +236,7 @@ static void warn_of_history(const struct job_spec *spec, const struct kafka_insp
         const struct kafka_topic *topic = &inspection->inputs.items[i];
         if (topic->deletes)
             warn_of_retention(topic, verdict);
-        if (topic->compacted && !rebuilds_from_latest(&spec->logic))
+        if (topic->compacted && !creation_rebuilds_from_latest(&spec->logic))
             warn_of_compaction(spec, topic, verdict);
     }
 }

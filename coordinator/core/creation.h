@@ -48,4 +48,7 @@ void creation_finish(struct creation_verdict *verdict);
 enum effective_partitioner creation_partitioner(const struct kafka_sample *sample,
                                                 char **ret_reason);
 
+/* Logic that needs of each key no more than its latest record (D3.6). */
+bool creation_rebuilds_from_latest(const struct job_logic *logic);
+
 #endif

@@ -1,5 +1,7 @@
 #include "coordinator/core/handoff.h"
 
+#include <string.h>
+
 #define NEXT(state) FSM_BIT(HANDOFF_STATE_##state)
 
 const struct fsm_table handoff_table = {
@@ -29,6 +31,17 @@ bool handoff_before_release(enum handoff_state state)
 {
     return state == HANDOFF_STATE_LEARNING || state == HANDOFF_STATE_CAUGHT_UP ||
            state == HANDOFF_STATE_RELEASING;
+}
+
+bool handoff_is_hopeless(const char *code)
+{
+    static const char *const codes[] = {"history_incomplete", "history_lost", "topic_recreated",
+                                        "topic_truncated"};
+
+    for (size_t i = 0; code != NULL && i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (strcmp(code, codes[i]) == 0)
+            return true;
+    return false;
 }
 
 bool handoff_is_released(const struct handoff_row *row, const struct task_report *report)

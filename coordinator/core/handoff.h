@@ -8,7 +8,8 @@
  *       +------------+-------------+--> CANCELLED
  *
  *   LEARNING    the target replays silently; the source works on as if nothing were
- *   CAUGHT_UP   the target's newest report says that it has caught up (D3.5)
+ *   CAUGHT_UP   the target's newest report says that it has caught up (D3.5). From a source
+ *               that has failed, or is lost, it takes over by force
  *   RELEASING   the source is told to commit and stop; its epoch still holds. Cancelled from here,
  *               the source gets a new epoch: it may have stopped already
  *   RELEASED    the target owns the processor, under a new epoch, durably; nobody works on it
@@ -21,6 +22,11 @@
  * A job without state starts with RELEASING; a lost agent's processors start with RELEASED, forced.
  * A target that is lost or fenced after RELEASED goes back from ACTIVATING to RELEASED under a new
  * epoch, perhaps on another agent.
+ *
+ * A learner that fails for a reason that may pass (handoff_is_hopeless says which do not) is tried
+ * again by its agent, and the hand-over stays in LEARNING for LEARNER_PATIENCE_MS. A target that
+ * can not rebuild the state after a forced RELEASED keeps the hand-over in ACTIVATING until the
+ * source, which has the state, is back and gets the processor again.
  *
  * Only reports that match agent, incarnation, epoch and number of the hand-over move it; anything
  * else is an observation. coordinator/core/step_handoff.c performs every transition, by
@@ -38,6 +44,10 @@ extern const struct fsm_table handoff_table; /* states by enum handoff_state */
 bool handoff_ended(enum handoff_state state);
 /* The source owns the processor: what can still be cancelled. */
 bool handoff_before_release(enum handoff_state state);
+
+/* A task that fails with this problem (NULL: it named none) would fail again, whoever waits: the
+ * records that it needs are gone, or are others. */
+bool handoff_is_hopeless(const char *code);
 
 /* What the source says of its task speaks for this hand-over. */
 bool handoff_is_released(const struct handoff_row *row, const struct task_report *report);

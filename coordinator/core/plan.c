@@ -7,7 +7,16 @@
 #include "common/mem.h"
 #include "coordinator/core/plan_internal.h"
 
-static int compare_candidates(const void *a, const void *b)
+bool plan_is_refused(const struct plan_refusal *refusals, size_t count, const char *job,
+                     const char *agent_id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(refusals[i].job, job) == 0 && strcmp(refusals[i].agent_id, agent_id) == 0)
+            return true;
+    return false;
+}
+
+int plan_compare_candidates(const void *a, const void *b)
 {
     const struct candidate *left = a, *right = b;
     return strcmp(left->agent->agent_id, right->agent->agent_id);
@@ -25,7 +34,7 @@ static int compare_items(const void *a, const void *b)
 
 bool plan_has_room(const struct candidate *candidate)
 {
-    return candidate->tasks < candidate->agent->capacity;
+    return !candidate->agent->cordoned && candidate->tasks < candidate->agent->capacity;
 }
 
 size_t plan_find_candidate(const struct planning *planning, const char *agent_id)
@@ -36,7 +45,7 @@ size_t plan_find_candidate(const struct planning *planning, const char *agent_id
     struct candidate key = {.agent = &agent};
     const struct candidate *found =
         bsearch(&key, planning->candidates, planning->input->agent_count, sizeof(struct candidate),
-                compare_candidates);
+                plan_compare_candidates);
     return found != NULL ? (size_t)(found - planning->candidates) : PLAN_NOBODY;
 }
 
@@ -49,23 +58,49 @@ void plan_add(struct planning *planning, enum plan_kind kind, const struct item 
         .kind = kind, .processor = item->index, .target = target, .reason = reason};
 }
 
+bool plan_has_intent(const struct item *item)
+{
+    return item->processor->target != NULL && !item->processor->fixed;
+}
+
+/* ---- preparing */
+
+static struct item describe(struct planning *planning, size_t index)
+{
+    const struct plan_processor *processor = &planning->input->processors[index];
+    struct item item = {.processor = processor,
+                        .index = index,
+                        .owner = plan_find_candidate(planning, processor->owner),
+                        .target = plan_find_candidate(planning, processor->target)};
+    item.wanted = processor->fixed ? item.target : item.owner;
+    item.movable = item.owner != PLAN_NOBODY && !processor->gone && !processor->fixed;
+    item.homeless = (processor->owner == NULL || processor->gone) && !processor->fixed;
+    return item;
+}
+
+static void number_jobs(struct planning *planning)
+{
+    size_t job = 0;
+    for (size_t i = 0; i < planning->input->processor_count; i++) {
+        if (i > 0 &&
+            strcmp(planning->items[i].processor->job, planning->items[i - 1].processor->job) != 0)
+            job++;
+        planning->items[i].job = job;
+    }
+}
+
 static void prepare_items(struct planning *planning)
 {
     const struct plan_input *input = planning->input;
     planning->items = mem_calloc(input->processor_count, sizeof(struct item));
     for (size_t i = 0; i < input->processor_count; i++) {
-        const struct plan_processor *processor = &input->processors[i];
         struct item *item = &planning->items[i];
-        *item = (struct item){.processor = processor,
-                              .index = i,
-                              .owner = plan_find_candidate(planning, processor->owner),
-                              .target = plan_find_candidate(planning, processor->target)};
-        item->wanted = processor->fixed ? item->target : item->owner;
-        item->movable = item->owner != PLAN_NOBODY && !processor->gone && !processor->fixed;
-        if (processor->fixed && item->owner != PLAN_NOBODY && item->owner != item->target)
+        *item = describe(planning, i);
+        if (item->processor->fixed && item->owner != PLAN_NOBODY && item->owner != item->target)
             planning->candidates[item->owner].total--; /* it will have left */
     }
     qsort(planning->items, input->processor_count, sizeof(struct item), compare_items);
+    number_jobs(planning);
 }
 
 static void prepare(struct planning *planning)
@@ -76,131 +111,55 @@ static void prepare(struct planning *planning)
         planning->candidates[i] = (struct candidate){.agent = &input->agents[i],
                                                      .tasks = input->agents[i].load,
                                                      .total = input->agents[i].load};
-    qsort(planning->candidates, input->agent_count, sizeof(struct candidate), compare_candidates);
+    qsort(planning->candidates, input->agent_count, sizeof(struct candidate),
+          plan_compare_candidates);
     prepare_items(planning);
 }
 
-/* ---- what has no owner, or none any more */
+/* ---- job by job */
 
-static bool is_homeless(const struct item *item)
+static void mark_newcomers(struct planning *planning, const struct job_range *job)
 {
-    return item->processor->owner == NULL || item->processor->gone;
-}
-
-static char *say_why(const struct item *item, char *choice)
-{
-    char *reason = item->processor->owner == NULL
-                       ? mem_printf("no owner; %s", choice)
-                       : mem_printf("agent %s is gone; %s", item->processor->owner, choice);
-    free(choice);
-    return reason;
-}
-
-/* Takes the text of why it is this one. */
-static void place(struct planning *planning, struct item *item, size_t at, char *choice)
-{
-    struct candidate *candidate = &planning->candidates[at];
-    plan_add(planning, PLAN_KIND_PLACE, item, candidate->agent->agent_id, say_why(item, choice));
-    item->wanted = at;
-    item->movable = false;
-    /* Its learner there has taken the room already. */
-    if (item->target != at) {
-        candidate->tasks++;
-        candidate->total++;
-    }
-}
-
-/* First those whose state is somewhere: only there nothing, or little, has to be learned. */
-static void place_known(struct planning *planning, struct item **homeless, size_t *count)
-{
-    size_t left = 0;
-    for (size_t i = 0; i < *count; i++) {
-        struct item *item = homeless[i];
-        size_t kept = plan_find_candidate(planning, item->processor->kept_on);
-        if (item->target != PLAN_NOBODY)
-            place(planning, item, item->target,
-                  mem_printf("%s has learned it", item->processor->target));
-        else if (kept != PLAN_NOBODY && plan_has_room(&planning->candidates[kept]))
-            place(planning, item, kept, mem_printf("%s keeps its state", item->processor->kept_on));
-        else
-            homeless[left++] = item;
-    }
-    *count = left;
-}
-
-struct heap { /* least loaded first, then by id; only those with room */
-    struct candidate **items;
-    size_t count;
-};
-
-static bool goes_before(const struct candidate *a, const struct candidate *b)
-{
-    if (a->tasks != b->tasks)
-        return a->tasks < b->tasks;
-    return compare_candidates(a, b) < 0;
-}
-
-static void sift_down(struct heap *heap, size_t index)
-{
-    for (;;) {
-        size_t first = index;
-        for (size_t child = index * 2 + 1; child <= index * 2 + 2; child++)
-            if (child < heap->count && goes_before(heap->items[child], heap->items[first]))
-                first = child;
-        if (first == index)
-            return;
-        struct candidate *moved = heap->items[index];
-        heap->items[index] = heap->items[first];
-        heap->items[first] = moved;
-        index = first;
-    }
-}
-
-static void build_heap(struct planning *planning, struct heap *heap)
-{
-    heap->items = mem_calloc(planning->input->agent_count, sizeof(struct candidate *));
-    for (size_t i = 0; i < planning->input->agent_count; i++)
-        if (plan_has_room(&planning->candidates[i]))
-            heap->items[heap->count++] = &planning->candidates[i];
-    for (size_t i = heap->count / 2; i-- > 0;)
-        sift_down(heap, i);
-}
-
-/* Then the rest, each to the least loaded. */
-static void place_rest(struct planning *planning, struct item **homeless, size_t count)
-{
-    struct heap heap = {0};
-    build_heap(planning, &heap);
-    uint32_t unplaced = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (heap.count == 0) {
-            unplaced += homeless[i]->processor->owner == NULL;
+    const struct plan_input *input = planning->input;
+    for (size_t i = 0; i < input->newcomer_count; i++) {
+        if (strcmp(input->newcomers[i].job, job->items[0].processor->job) != 0)
             continue;
-        }
-        struct candidate *least = heap.items[0];
-        place(planning, homeless[i], (size_t)(least - planning->candidates),
-              mem_printf("%s has the fewest tasks (%u)", least->agent->agent_id, least->tasks));
-        if (!plan_has_room(least))
-            heap.items[0] = heap.items[--heap.count];
-        sift_down(&heap, 0);
+        size_t at = plan_find_candidate(planning, input->newcomers[i].agent_id);
+        if (at != PLAN_NOBODY)
+            planning->candidates[at].newcomer = !planning->candidates[at].agent->cordoned;
     }
-    free(heap.items);
-    if (planning->input->agent_count == 0)
-        planning->plan->unplaced_no_agent = unplaced;
-    else
-        planning->plan->unplaced_no_capacity = unplaced;
 }
 
-static void place_homeless(struct planning *planning)
+static void count_job(struct planning *planning, const struct job_range *job)
 {
-    size_t count = 0;
-    struct item **homeless = mem_calloc(planning->input->processor_count, sizeof(struct item *));
-    for (size_t i = 0; i < planning->input->processor_count; i++)
-        if (is_homeless(&planning->items[i]) && !planning->items[i].processor->fixed)
-            homeless[count++] = &planning->items[i];
-    place_known(planning, homeless, &count);
-    place_rest(planning, homeless, count);
-    free(homeless);
+    for (size_t i = 0; i < planning->input->agent_count; i++) {
+        struct candidate *candidate = &planning->candidates[i];
+        candidate->in_job = candidate->movable = candidate->intents = 0;
+        candidate->newcomer = false;
+    }
+    for (size_t i = 0; i < job->count; i++) {
+        const struct item *item = &job->items[i];
+        if (item->wanted == PLAN_NOBODY)
+            continue;
+        planning->candidates[item->wanted].in_job++;
+        planning->candidates[item->wanted].movable += item->movable;
+        planning->candidates[item->wanted].intents += item->movable && item->wanted != item->owner;
+    }
+    mark_newcomers(planning, job);
+}
+
+void plan_for_each_job(struct planning *planning,
+                       void (*visit)(struct planning *planning, const struct job_range *job))
+{
+    size_t count = planning->input->processor_count;
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count; end++)
+            if (planning->items[end].job != planning->items[first].job)
+                break;
+        struct job_range job = {.items = &planning->items[first], .count = end - first};
+        count_job(planning, &job);
+        visit(planning, &job);
+    }
 }
 
 /* ---- */
@@ -211,8 +170,11 @@ void plan_compute(const struct plan_input *input, struct plan *ret_plan)
     *ret_plan = (struct plan){0};
     ret_plan->changes = mem_calloc(input->processor_count, sizeof(struct plan_change));
     prepare(&planning);
-    place_homeless(&planning);
+    plan_place_homeless(&planning);
     plan_even_out(&planning);
+    plan_add_moves(&planning);
+    for (size_t i = 0; i < input->processor_count; i++)
+        free(planning.items[i].reason);
     free(planning.candidates);
     free(planning.items);
 }

@@ -1,11 +1,12 @@
 /*
  * Evening out, towards newcomers only.
  *
- * First, of each job, hand-overs under way that are still of use are kept, the most advanced first.
- * Then, as long as a newcomer has two of a job's processors less than somebody else, it gets one
- * from who has most; then the same for the processors of all jobs together, where that leaves the
- * job as even as it is. To start takes a difference of two, to be kept a difference of one, so a
- * plan that is carried out in part stays what it was.
+ * First, of each job, hand-overs under way that are still of use are kept, the most advanced first,
+ * and agents that are to leave are emptied. Then, as long as a newcomer has two of a job's
+ * processors less than somebody else, it gets one from who has most; then the same for the
+ * processors of all jobs together, where that leaves the job as even as it is. To start takes a
+ * difference of two, to be kept a difference of one, so a plan that is carried out in part stays
+ * what it was.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -14,17 +15,6 @@
 #include "common/mem.h"
 #include "coordinator/core/plan_internal.h"
 
-struct job_range {
-    struct item *items;
-    size_t count;
-    bool newcomers;
-};
-
-static bool has_intent(const struct item *item)
-{
-    return item->processor->target != NULL && !item->processor->fixed;
-}
-
 /* ---- counting */
 
 /* Hand-overs that may be taken back count where they come from until they are kept. */
@@ -32,41 +22,10 @@ static void take_intents_back(struct planning *planning)
 {
     for (size_t i = 0; i < planning->input->processor_count; i++) {
         const struct item *item = &planning->items[i];
-        if (!item->movable || !has_intent(item) || item->target == PLAN_NOBODY)
+        if (!item->movable || !plan_has_intent(item) || item->target == PLAN_NOBODY)
             continue;
         planning->candidates[item->target].tasks--;
         planning->candidates[item->target].total--;
-    }
-}
-
-static void count_job(struct planning *planning, const struct job_range *job)
-{
-    for (size_t i = 0; i < planning->input->agent_count; i++) {
-        struct candidate *candidate = &planning->candidates[i];
-        candidate->in_job = candidate->movable = candidate->intents = 0;
-        candidate->newcomer = false;
-    }
-    for (size_t i = 0; i < job->count; i++) {
-        const struct item *item = &job->items[i];
-        if (item->wanted == PLAN_NOBODY)
-            continue;
-        planning->candidates[item->wanted].in_job++;
-        planning->candidates[item->wanted].movable += item->movable;
-        planning->candidates[item->wanted].intents += item->movable && item->wanted != item->owner;
-    }
-}
-
-static void mark_newcomers(struct planning *planning, struct job_range *job)
-{
-    const struct plan_input *input = planning->input;
-    for (size_t i = 0; i < input->newcomer_count; i++) {
-        if (strcmp(input->newcomers[i].job, job->items[0].processor->job) != 0)
-            continue;
-        size_t at = plan_find_candidate(planning, input->newcomers[i].agent_id);
-        if (at == PLAN_NOBODY)
-            continue;
-        planning->candidates[at].newcomer = true;
-        job->newcomers = true;
     }
 }
 
@@ -78,17 +37,17 @@ static void shift(struct planning *planning, struct item *item, size_t to)
     left->in_job--;
     left->total--;
     left->movable--;
-    if (item->owner != item->wanted) { /* its learner goes */
-        left->tasks--;
+    if (item->owner != item->wanted)
         left->intents--;
-    }
+    if (item->owner != item->wanted && item->wanted == item->target)
+        left->tasks--; /* its learner goes */
     gets->in_job++;
     gets->total++;
     gets->movable++;
-    if (item->owner != to) {
-        gets->tasks++;
+    if (item->owner != to)
         gets->intents++;
-    }
+    if (item->owner != to && item->target == to)
+        gets->tasks++; /* its learner stays */
     item->wanted = to;
     item->order = ++planning->decided;
 }
@@ -106,11 +65,13 @@ static int compare_progress(const void *a, const void *b)
 
 static bool is_still_of_use(const struct planning *planning, const struct item *item)
 {
-    if (item->target == PLAN_NOBODY || !planning->candidates[item->target].newcomer)
+    if (item->target == PLAN_NOBODY)
         return false;
     const struct candidate *source = &planning->candidates[item->owner];
     const struct candidate *target = &planning->candidates[item->target];
-    return source->in_job > target->in_job;
+    if (source->agent->leaving)
+        return !target->agent->cordoned;
+    return target->newcomer && source->in_job > target->in_job;
 }
 
 static void keep_intents(struct planning *planning, const struct job_range *job)
@@ -118,7 +79,7 @@ static void keep_intents(struct planning *planning, const struct job_range *job)
     size_t count = 0;
     struct item **intents = mem_calloc(job->count, sizeof(struct item *));
     for (size_t i = 0; i < job->count; i++)
-        if (job->items[i].movable && has_intent(&job->items[i]))
+        if (job->items[i].movable && plan_has_intent(&job->items[i]))
             intents[count++] = &job->items[i];
     qsort(intents, count, sizeof(struct item *), compare_progress);
     for (size_t i = 0; i < count; i++)
@@ -132,8 +93,10 @@ static void keep_intents(struct planning *planning, const struct job_range *job)
 /* Which of several like ones to move: what costs least. Lower goes first. */
 static int rank(const struct planning *planning, const struct item *item, size_t to)
 {
-    bool kept = item->processor->kept_on != NULL &&
-                strcmp(item->processor->kept_on, planning->candidates[to].agent->agent_id) == 0;
+    const char *agent_id = planning->candidates[to].agent->agent_id;
+    const struct plan_processor *processor = item->processor;
+    bool kept = (processor->kept_on != NULL && strcmp(processor->kept_on, agent_id) == 0) ||
+                (processor->standby_on != NULL && strcmp(processor->standby_on, agent_id) == 0);
     if (item->owner == to)
         return 0; /* not to be moved at all */
     if (item->owner != item->wanted)
@@ -147,10 +110,11 @@ static bool is_cheaper(const struct planning *planning, const struct item *a, co
     int left = rank(planning, a, to), right = rank(planning, b, to);
     if (left != right)
         return left < right;
-    /* Of those under way the one that has come least far; else the lowest number. */
+    /* Of those under way the one that has come least far, of kept ones the one that lacks least;
+     * else the lowest number. */
     if (left == 1 || left == 2)
         return a->processor->behind > b->processor->behind;
-    return false;
+    return left == 3 && a->processor->kept_behind < b->processor->kept_behind;
 }
 
 static struct item *choose_item(const struct planning *planning, const struct job_range *job,
@@ -167,13 +131,17 @@ static struct item *choose_item(const struct planning *planning, const struct jo
     return best;
 }
 
-static void decide(struct planning *planning, const struct job_range *job, size_t from, size_t to,
-                   char *reason)
+void plan_decide(struct planning *planning, struct item *item, size_t to, char *reason)
 {
-    struct item *item = choose_item(planning, job, from, to);
     free(item->reason);
     item->reason = reason;
     shift(planning, item, to);
+}
+
+static void decide(struct planning *planning, const struct job_range *job, size_t from, size_t to,
+                   char *reason)
+{
+    plan_decide(planning, choose_item(planning, job, from, to), to, reason);
 }
 
 static bool gives_before(const struct candidate *a, const struct candidate *b, bool by_total)
@@ -222,7 +190,7 @@ static size_t choose_newcomer(const struct planning *planning, bool by_total, si
     size_t best = PLAN_NOBODY;
     for (size_t i = 0; i < planning->input->agent_count; i++) {
         const struct candidate *candidate = &planning->candidates[i];
-        if (!candidate->newcomer || !plan_has_room(candidate) ||
+        if (!candidate->newcomer || candidate->total >= candidate->agent->capacity ||
             (best != PLAN_NOBODY &&
              !takes_before(candidate, &planning->candidates[best], by_total)))
             continue;
@@ -265,80 +233,39 @@ static bool move_by_total(struct planning *planning, const struct job_range *job
 
 static void even_in_job(struct planning *planning, const struct job_range *job)
 {
-    while (job->newcomers && move_in_job(planning, job)) {}
+    while (move_in_job(planning, job)) {}
 }
 
 static void even_by_total(struct planning *planning, const struct job_range *job)
 {
-    while (job->newcomers && move_by_total(planning, job)) {}
+    while (move_by_total(planning, job)) {}
 }
 
-static void for_each_job(struct planning *planning,
-                         void (*visit)(struct planning *planning, const struct job_range *job))
-{
-    size_t count = planning->input->processor_count;
-    for (size_t first = 0, end; first < count; first = end) {
-        const char *name = planning->items[first].processor->job;
-        for (end = first + 1; end < count; end++)
-            if (strcmp(planning->items[end].processor->job, name) != 0)
-                break;
-        struct job_range job = {.items = &planning->items[first], .count = end - first};
-        count_job(planning, &job);
-        mark_newcomers(planning, &job);
-        visit(planning, &job);
-    }
-}
-
-/* ---- what follows for each processor */
-
-static int compare_order(const void *a, const void *b)
-{
-    size_t left = (*(struct item *const *)a)->order, right = (*(struct item *const *)b)->order;
-    return left < right ? -1 : left > right;
-}
+/* ---- */
 
 static void add_cancels(struct planning *planning)
 {
     for (size_t i = 0; i < planning->input->processor_count; i++) {
         struct item *item = &planning->items[i];
-        if (item->movable && has_intent(item) && item->wanted == item->owner)
+        if (item->movable && plan_has_intent(item) && item->wanted == item->owner)
             plan_add(planning, PLAN_KIND_CANCEL, item, NULL,
-                     mem_printf("it is not wanted any more: the loads are even without it"));
+                     planning->candidates[item->owner].agent->leaving
+                         ? mem_printf("%s can not take it now", item->processor->target)
+                         : mem_printf("it is not wanted any more: the loads are even without it"));
     }
-}
-
-static void add_moves(struct planning *planning)
-{
-    size_t count = 0;
-    struct item **moved = mem_calloc(planning->input->processor_count, sizeof(struct item *));
-    for (size_t i = 0; i < planning->input->processor_count; i++) {
-        struct item *item = &planning->items[i];
-        bool under_way = has_intent(item) && item->wanted == item->target;
-        if (item->movable && item->wanted != item->owner && !under_way)
-            moved[count++] = item;
-    }
-    qsort(moved, count, sizeof(struct item *), compare_order);
-    for (size_t i = 0; i < count; i++) {
-        plan_add(planning, PLAN_KIND_HAND_OVER, moved[i],
-                 planning->candidates[moved[i]->wanted].agent->agent_id, moved[i]->reason);
-        moved[i]->reason = NULL;
-    }
-    free(moved);
 }
 
 void plan_even_out(struct planning *planning)
 {
     take_intents_back(planning);
-    for_each_job(planning, keep_intents);
-    for_each_job(planning, even_in_job);
+    plan_for_each_job(planning, keep_intents);
+    plan_for_each_job(planning, plan_leave);
+    plan_for_each_job(planning, even_in_job);
     /* A move of one job may make room for one of another. */
     size_t before;
     do {
         before = planning->decided;
-        for_each_job(planning, even_by_total);
+        plan_for_each_job(planning, even_by_total);
     } while (planning->decided != before);
     add_cancels(planning);
-    add_moves(planning);
-    for (size_t i = 0; i < planning->input->processor_count; i++)
-        free(planning->items[i].reason);
 }

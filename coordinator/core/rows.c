@@ -33,8 +33,8 @@ static void *items_copy(const void *items, size_t count, size_t bytes)
     return count > 0 ? mem_memdup(items, count * bytes) : NULL;
 }
 
-static bool offsets_equal(const struct input_offset *a, size_t a_count,
-                          const struct input_offset *b, size_t b_count)
+bool rows_offsets_equal(const struct input_offset *a, size_t a_count, const struct input_offset *b,
+                        size_t b_count)
 {
     if (a_count != b_count)
         return false;
@@ -57,6 +57,28 @@ bool rows_progress_equal(const struct partition_progress *a, size_t a_count,
     return true;
 }
 
+/* ---- holds */
+
+void rows_copy_hold(struct hold *ret_copy, const struct hold *hold)
+{
+    *ret_copy = *hold;
+    ret_copy->reason = rows_text_copy(hold->reason);
+    ret_copy->actor = rows_text_copy(hold->actor);
+}
+
+void rows_finish_hold(struct hold *hold)
+{
+    free(hold->reason);
+    free(hold->actor);
+    *hold = (struct hold){0};
+}
+
+static bool hold_equal(const struct hold *a, const struct hold *b)
+{
+    return a->on == b->on && rows_text_equal(a->reason, b->reason) &&
+           rows_text_equal(a->actor, b->actor) && a->changed_at == b->changed_at;
+}
+
 /* ---- jobs */
 
 void rows_copy_job(struct job_row *ret_copy, const struct job_row *row)
@@ -65,6 +87,7 @@ void rows_copy_job(struct job_row *ret_copy, const struct job_row *row)
     ret_copy->name = rows_text_copy(row->name);
     ret_copy->incarnation = rows_text_copy(row->incarnation);
     ret_copy->partitioner_reason = rows_text_copy(row->partitioner_reason);
+    rows_copy_hold(&ret_copy->pause, &row->pause);
     schema_copy(&schema_job_spec, &ret_copy->spec, &row->spec);
     ret_copy->warnings.items = mem_calloc(row->warnings.count, sizeof(char *));
     for (size_t i = 0; i < row->warnings.count; i++)
@@ -80,6 +103,7 @@ void rows_finish_job(struct job_row *row)
     free(row->name);
     free(row->incarnation);
     free(row->partitioner_reason);
+    rows_finish_hold(&row->pause);
     schema_free(&schema_job_spec, &row->spec);
     for (size_t i = 0; i < row->warnings.count; i++)
         free(row->warnings.items[i]);
@@ -108,9 +132,12 @@ static bool job_equal(const struct job_row *a, const struct job_row *b)
            a->processors_initial == b->processors_initial && a->processors == b->processors &&
            a->map_version == b->map_version && a->partitioner == b->partitioner &&
            rows_text_equal(a->partitioner_reason, b->partitioner_reason) &&
-           a->operation == b->operation && warnings_equal(a, b) &&
-           offsets_equal(a->origins.items, a->origins.count, b->origins.items, b->origins.count) &&
-           offsets_equal(a->starts.items, a->starts.count, b->starts.items, b->starts.count);
+           a->operation == b->operation && hold_equal(&a->pause, &b->pause) &&
+           a->group.hold == b->group.hold && a->group.since_at == b->group.since_at &&
+           warnings_equal(a, b) &&
+           rows_offsets_equal(a->origins.items, a->origins.count, b->origins.items,
+                              b->origins.count) &&
+           rows_offsets_equal(a->starts.items, a->starts.count, b->starts.items, b->starts.count);
 }
 
 /* ---- placements */
@@ -123,6 +150,10 @@ void rows_copy_placement(struct placement_row *ret_copy, const struct placement_
     ret_copy->agent_incarnation = rows_text_copy(row->agent_incarnation);
     ret_copy->trouble = rows_text_copy(row->trouble);
     ret_copy->reason = rows_text_copy(row->reason);
+    ret_copy->paused_t1.items =
+        items_copy(row->paused_t1.items, row->paused_t1.count, sizeof(*row->paused_t1.items));
+    ret_copy->chosen.items =
+        items_copy(row->chosen.items, row->chosen.count, sizeof(*row->chosen.items));
 }
 
 void rows_finish_placement(struct placement_row *row)
@@ -132,7 +163,22 @@ void rows_finish_placement(struct placement_row *row)
     free(row->agent_incarnation);
     free(row->trouble);
     free(row->reason);
+    free(row->paused_t1.items);
+    free(row->chosen.items);
     *row = (struct placement_row){0};
+}
+
+static bool choices_equal(const struct placement_row *a, const struct placement_row *b)
+{
+    if (a->chosen.count != b->chosen.count)
+        return false;
+    for (size_t i = 0; i < a->chosen.count; i++) {
+        const struct chosen_offset *left = &a->chosen.items[i], *right = &b->chosen.items[i];
+        if (left->topic != right->topic || left->partition != right->partition ||
+            left->found != right->found || left->offset != right->offset)
+            return false;
+    }
+    return true;
 }
 
 static bool placement_equal(const struct placement_row *a, const struct placement_row *b)
@@ -142,7 +188,10 @@ static bool placement_equal(const struct placement_row *a, const struct placemen
            rows_text_equal(a->agent_incarnation, b->agent_incarnation) && a->epoch == b->epoch &&
            a->activated == b->activated && a->handoff == b->handoff &&
            rows_text_equal(a->trouble, b->trouble) && rows_text_equal(a->reason, b->reason) &&
-           a->changed_at == b->changed_at;
+           a->changed_at == b->changed_at &&
+           rows_offsets_equal(a->paused_t1.items, a->paused_t1.count, b->paused_t1.items,
+                              b->paused_t1.count) &&
+           choices_equal(a, b);
 }
 
 /* ---- agents */
@@ -157,6 +206,11 @@ void rows_copy_agent(struct agent_row *ret_copy, const struct agent_row *row)
     ret_copy->tags.items = mem_calloc(row->tags.count, sizeof(struct tag));
     for (size_t i = 0; i < row->tags.count; i++)
         schema_copy(&schema_tag, &ret_copy->tags.items[i], &row->tags.items[i]);
+    ret_copy->eligibility.reason = rows_text_copy(row->eligibility.reason);
+    ret_copy->eligibility.actor = rows_text_copy(row->eligibility.actor);
+    ret_copy->drain.reason = rows_text_copy(row->drain.reason);
+    ret_copy->drain.actor = rows_text_copy(row->drain.actor);
+    ret_copy->drain.error = rows_text_copy(row->drain.error);
 }
 
 void rows_finish_agent(struct agent_row *row)
@@ -168,7 +222,28 @@ void rows_finish_agent(struct agent_row *row)
     for (size_t i = 0; i < row->tags.count; i++)
         schema_free(&schema_tag, &row->tags.items[i]);
     free(row->tags.items);
+    free(row->eligibility.reason);
+    free(row->eligibility.actor);
+    free(row->drain.reason);
+    free(row->drain.actor);
+    free(row->drain.error);
     *row = (struct agent_row){0};
+}
+
+static bool eligibility_equal(const struct agent_eligibility *a, const struct agent_eligibility *b)
+{
+    return a->cordoned == b->cordoned && rows_text_equal(a->reason, b->reason) &&
+           rows_text_equal(a->actor, b->actor) && a->changed_at == b->changed_at;
+}
+
+static bool drain_equal(const struct agent_drain *a, const struct agent_drain *b)
+{
+    return a->asked == b->asked && a->state == b->state && a->on_deadline == b->on_deadline &&
+           a->until_restart == b->until_restart && a->overdue == b->overdue &&
+           a->processors == b->processors && rows_text_equal(a->reason, b->reason) &&
+           rows_text_equal(a->actor, b->actor) && rows_text_equal(a->error, b->error) &&
+           a->deadline_ms == b->deadline_ms && a->started_at == b->started_at &&
+           a->deadline_at == b->deadline_at && a->ended_at == b->ended_at;
 }
 
 static bool agent_equal(const struct agent_row *a, const struct agent_row *b)
@@ -182,7 +257,8 @@ static bool agent_equal(const struct agent_row *a, const struct agent_row *b)
            rows_text_equal(a->incarnation, b->incarnation) && a->state == b->state &&
            rows_text_equal(a->version, b->version) && rows_text_equal(a->address, b->address) &&
            a->protocol == b->protocol && a->capacity == b->capacity &&
-           a->registered_at == b->registered_at;
+           a->max_learners == b->max_learners && a->registered_at == b->registered_at &&
+           eligibility_equal(&a->eligibility, &b->eligibility) && drain_equal(&a->drain, &b->drain);
 }
 
 /* ---- operations */
@@ -283,6 +359,8 @@ void rows_copy_arrival(struct arrival_row *ret_copy, const struct arrival_row *r
     ret_copy->job = rows_text_copy(row->job);
     ret_copy->agent = rows_text_copy(row->agent);
     ret_copy->incarnation = rows_text_copy(row->incarnation);
+    ret_copy->refused = rows_text_copy(row->refused);
+    ret_copy->refused_detail = rows_text_copy(row->refused_detail);
 }
 
 void rows_finish_arrival(struct arrival_row *row)
@@ -290,13 +368,70 @@ void rows_finish_arrival(struct arrival_row *row)
     free(row->job);
     free(row->agent);
     free(row->incarnation);
+    free(row->refused);
+    free(row->refused_detail);
     *row = (struct arrival_row){0};
 }
 
 static bool arrival_equal(const struct arrival_row *a, const struct arrival_row *b)
 {
     return rows_text_equal(a->job, b->job) && rows_text_equal(a->agent, b->agent) &&
-           rows_text_equal(a->incarnation, b->incarnation) && a->open == b->open;
+           rows_text_equal(a->incarnation, b->incarnation) && a->open == b->open &&
+           rows_text_equal(a->refused, b->refused) &&
+           rows_text_equal(a->refused_detail, b->refused_detail) &&
+           a->refused_processor == b->refused_processor && a->refused_at == b->refused_at;
+}
+
+void rows_copy_standby(struct standby_row *ret_copy, const struct standby_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->agent = rows_text_copy(row->agent);
+    ret_copy->agent_incarnation = rows_text_copy(row->agent_incarnation);
+    ret_copy->reason = rows_text_copy(row->reason);
+}
+
+void rows_finish_standby(struct standby_row *row)
+{
+    free(row->job);
+    free(row->agent);
+    free(row->agent_incarnation);
+    free(row->reason);
+    *row = (struct standby_row){0};
+}
+
+static bool standby_equal(const struct standby_row *a, const struct standby_row *b)
+{
+    return rows_text_equal(a->job, b->job) && a->processor == b->processor &&
+           rows_text_equal(a->agent, b->agent) &&
+           rows_text_equal(a->agent_incarnation, b->agent_incarnation) &&
+           rows_text_equal(a->reason, b->reason) && a->started_at == b->started_at;
+}
+
+/* ---- skips */
+
+void rows_copy_skip(struct skip_row *ret_copy, const struct skip_row *row)
+{
+    *ret_copy = *row;
+    ret_copy->job = rows_text_copy(row->job);
+    ret_copy->reason = rows_text_copy(row->reason);
+    ret_copy->actor = rows_text_copy(row->actor);
+}
+
+void rows_finish_skip(struct skip_row *row)
+{
+    free(row->job);
+    free(row->reason);
+    free(row->actor);
+    *row = (struct skip_row){0};
+}
+
+static bool skip_equal(const struct skip_row *a, const struct skip_row *b)
+{
+    return rows_text_equal(a->job, b->job) && a->topic == b->topic &&
+           a->partition == b->partition && a->offset == b->offset && a->processor == b->processor &&
+           rows_text_equal(a->reason, b->reason) && rows_text_equal(a->actor, b->actor) &&
+           a->skipped_at == b->skipped_at;
 }
 
 /* ---- observations */
@@ -351,6 +486,16 @@ void change_copy(struct change *ret_copy, const struct change *change)
     case CHANGE_ARRIVAL:
         rows_copy_arrival(&ret_copy->arrival, &change->arrival);
         return;
+    case CHANGE_STANDBY:
+    case CHANGE_STANDBY_REMOVED:
+        rows_copy_standby(&ret_copy->standby, &change->standby);
+        return;
+    case CHANGE_MAINTENANCE:
+        rows_copy_hold(&ret_copy->maintenance.hold, &change->maintenance.hold);
+        return;
+    case CHANGE_SKIP:
+        rows_copy_skip(&ret_copy->skip, &change->skip);
+        return;
     case CHANGE_EVENT:
         schema_copy(&schema_event_view, &ret_copy->event, &change->event);
         return;
@@ -382,6 +527,13 @@ bool change_equal(const struct change *a, const struct change *b)
         return handoff_equal(&a->handoff, &b->handoff);
     case CHANGE_ARRIVAL:
         return arrival_equal(&a->arrival, &b->arrival);
+    case CHANGE_STANDBY:
+    case CHANGE_STANDBY_REMOVED:
+        return standby_equal(&a->standby, &b->standby);
+    case CHANGE_MAINTENANCE:
+        return hold_equal(&a->maintenance.hold, &b->maintenance.hold);
+    case CHANGE_SKIP:
+        return skip_equal(&a->skip, &b->skip);
     case CHANGE_EVENT:
         return schema_equal(&schema_event_view, &a->event, &b->event);
     case CHANGE_OBSERVATION:
@@ -415,6 +567,16 @@ void change_finish(struct change *change)
         break;
     case CHANGE_ARRIVAL:
         rows_finish_arrival(&change->arrival);
+        break;
+    case CHANGE_STANDBY:
+    case CHANGE_STANDBY_REMOVED:
+        rows_finish_standby(&change->standby);
+        break;
+    case CHANGE_MAINTENANCE:
+        rows_finish_hold(&change->maintenance.hold);
+        break;
+    case CHANGE_SKIP:
+        rows_finish_skip(&change->skip);
         break;
     case CHANGE_EVENT:
         schema_free(&schema_event_view, &change->event);

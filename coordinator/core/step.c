@@ -10,7 +10,9 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "common/utf8.h"
+#include "coordinator/core/step_group.h"
 #include "coordinator/core/step_internal.h"
+#include "coordinator/core/step_recovery.h"
 #include "coordinator/core/view.h"
 
 void coord_event_finish(struct coord_event *event)
@@ -19,6 +21,7 @@ void coord_event_finish(struct coord_event *event)
     free(event->name);
     free(event->incarnation);
     free(event->reason);
+    free(event->plan);
     switch (event->kind) {
     case COORD_EVENT_JOB_PUT:
         schema_free(&schema_job_spec, &event->spec);
@@ -31,6 +34,24 @@ void coord_event_finish(struct coord_event *event)
         break;
     case COORD_EVENT_MOVE:
         schema_free(&schema_move_request, &event->move);
+        break;
+    case COORD_EVENT_ELIGIBILITY:
+        schema_free(&schema_eligibility_request, &event->eligibility);
+        break;
+    case COORD_EVENT_DRAIN:
+        schema_free(&schema_drain_request, &event->drain);
+        break;
+    case COORD_EVENT_SKIP:
+        schema_free(&schema_skip_request, &event->skip);
+        break;
+    case COORD_EVENT_OFFSETS:
+        schema_free(&schema_offsets_request, &event->offsets);
+        break;
+    case COORD_EVENT_MAINTENANCE:
+        schema_free(&schema_maintenance_request, &event->maintenance);
+        break;
+    case COORD_EVENT_PLAN:
+        schema_free(&schema_plan_request, &event->plan_request);
         break;
     case COORD_EVENT_KAFKA:
         kafka_result_finish(&event->kafka);
@@ -188,19 +209,22 @@ void step_answer_operation(struct step *step, uint64_t request, uint32_t status,
 
 /* ---- Kafka */
 
-struct kafka_call *step_call(struct step *step, enum kafka_call_kind kind,
-                             const struct job_spec *spec, const char *job)
+struct kafka_call *step_call_of_all(struct step *step, enum kafka_call_kind kind)
 {
     struct update *update = step->update;
     update->calls.items = mem_grow(update->calls.items, update->calls.count,
                                    &update->calls.capacity, sizeof(struct kafka_call));
     struct kafka_call *call = &update->calls.items[update->calls.count++];
-    *call = (struct kafka_call){
-        .id = ++step->cluster->call,
-        .kind = kind,
-        .job = mem_strdup(job),
-        .group_id = mem_strdup(spec->group_id),
-    };
+    *call = (struct kafka_call){.id = ++step->cluster->call, .kind = kind};
+    return call;
+}
+
+struct kafka_call *step_call(struct step *step, enum kafka_call_kind kind,
+                             const struct job_spec *spec, const char *job)
+{
+    struct kafka_call *call = step_call_of_all(step, kind);
+    call->job = mem_strdup(job);
+    call->group_id = mem_strdup(spec->group_id);
     call->inputs.items = mem_calloc(spec->inputs.count, sizeof(char *));
     for (size_t i = 0; i < spec->inputs.count; i++)
         call->inputs.items[i] = mem_strdup(spec->inputs.items[i]);
@@ -213,6 +237,18 @@ static void kafka(struct step *step)
     const struct cluster *cluster = step->cluster;
     uint64_t id = step->event->kafka.id;
     assert(id != 0); /* of no call */
+    if (step_recovery_result(step))
+        return;
+    if (id == cluster->topics_call) {
+        step_topics_result(step);
+        return;
+    }
+    if (id == cluster->groups_call) {
+        step_groups_result(step);
+        return;
+    }
+    if (step_claim_result(step))
+        return;
     for (size_t i = 0; i < cluster->operations.count; i++) {
         if (cluster->operations.items[i]->call == id) {
             step_operation_result(step, cluster->operations.items[i]);
@@ -236,6 +272,12 @@ static void start(struct step *step)
     cluster->meta.start_number++;
     cluster->call = cluster->meta.start_number << 32;
     cluster->listening_ms = step->event->now_ms;
+    step_recovery_begin(step);
+}
+
+void step_begin_work(struct step *step)
+{
+    struct cluster *cluster = step->cluster;
     step_event(step, (struct event_about){.kind = "coordinator_started"},
                "start number %llu, %zu jobs, %zu agents",
                (unsigned long long)cluster->meta.start_number, cluster->jobs.count,
@@ -248,6 +290,7 @@ static void start(struct step *step)
         step_renew_document(step, agent);
     }
     step_resume_handoffs(step);
+    step_resume_drains(step);
     step->place = true;
 }
 
@@ -269,12 +312,42 @@ static void forget_request(struct step *step)
     }
 }
 
+/* What somebody holds back, or lets go on. */
+static void hold(struct step *step)
+{
+    if (step->event->kind == COORD_EVENT_PAUSE)
+        step_pause(step);
+    else if (step->event->kind == COORD_EVENT_RESUME)
+        step_resume(step);
+    else
+        step_maintenance(step);
+}
+
+/* What somebody decides about a processor that waits for it. */
+static void mend(struct step *step)
+{
+    if (step->event->kind == COORD_EVENT_SKIP)
+        step_skip(step);
+    else
+        step_offsets(step);
+}
+
+static void handle_moves(struct step *step)
+{
+    if (step->event->kind == COORD_EVENT_MOVE)
+        step_move(step);
+    else if (step->event->kind == COORD_EVENT_REBALANCE)
+        step_rebalance(step);
+    else if (step->event->kind == COORD_EVENT_PLAN)
+        step_plan(step);
+    else
+        step_handoff_cancel_asked(step);
+}
+
 static void handle(struct step *step)
 {
     switch (step->event->kind) {
     case COORD_EVENT_START:
-        start(step);
-        return;
     case COORD_EVENT_TICK:
         return; /* what time brings is done at the end of every step, and below */
     case COORD_EVENT_JOB_PUT:
@@ -292,6 +365,20 @@ static void handle(struct step *step)
     case COORD_EVENT_AGENT_FORGET:
         step_agent_forget(step);
         return;
+    case COORD_EVENT_ELIGIBILITY:
+        step_eligibility(step);
+        return;
+    case COORD_EVENT_DRAIN:
+        step_drain(step);
+        return;
+    case COORD_EVENT_DRAIN_CANCEL:
+        step_drain_cancel(step);
+        return;
+    case COORD_EVENT_PAUSE:
+    case COORD_EVENT_RESUME:
+    case COORD_EVENT_MAINTENANCE:
+        hold(step);
+        return;
     case COORD_EVENT_POLL:
         step_poll(step);
         return;
@@ -305,13 +392,14 @@ static void handle(struct step *step)
         step_operation_cancel(step);
         return;
     case COORD_EVENT_MOVE:
-        step_move(step);
-        return;
     case COORD_EVENT_REBALANCE:
-        step_rebalance(step);
-        return;
+    case COORD_EVENT_PLAN:
     case COORD_EVENT_HANDOFF_CANCEL:
-        step_handoff_cancel_asked(step);
+        handle_moves(step);
+        return;
+    case COORD_EVENT_SKIP:
+    case COORD_EVENT_OFFSETS:
+        mend(step);
         return;
     case COORD_EVENT_REQUEST_GONE:
         forget_request(step);
@@ -358,9 +446,15 @@ static void earlier(int64_t *wake_ms, int64_t candidate_ms)
 /* The next moment at which time alone changes something. */
 static int64_t next_wake(const struct cluster *cluster)
 {
-    int64_t wake_ms = cluster->observations_ms;
+    int64_t wake_ms = step_recovery_wake(cluster);
+    if (cluster->recovery.state != RECOVERY_NONE)
+        return wake_ms;
+    earlier(&wake_ms, cluster->observations_ms);
     earlier(&wake_ms, cluster->place_ms);
     earlier(&wake_ms, step_handoffs_wake(cluster));
+    earlier(&wake_ms, step_drains_wake(cluster));
+    earlier(&wake_ms, step_topics_wake(cluster));
+    earlier(&wake_ms, step_groups_wake(cluster));
     for (size_t i = 0; i < cluster->agents.count; i++)
         if (cluster->agents.items[i]->row.state == AGENT_STATE_ALIVE)
             earlier(&wake_ms, cluster_agent_deadline(cluster, cluster->agents.items[i]));
@@ -378,25 +472,43 @@ static int64_t next_wake(const struct cluster *cluster)
     return wake_ms;
 }
 
+/* What may follow from any event. */
+static void follow_up(struct step *step)
+{
+    const struct cluster *cluster = step->cluster;
+    step_find_lost(step);
+    step_expire_creations(step);
+    step_advance_handoffs(step);
+    step_advance_drains(step);
+    step_advance_operations(step);
+    step_look_at_topics(step);
+    step_look_at_groups(step);
+    step_recovery_verify(step);
+    if (step->place || step->event->now_ms >= cluster->place_ms)
+        step_place(step);
+    step_renew_seeds(step);
+    /* Slices of observations only when nobody waits for this update to be durable. */
+    if (step->event->kind == COORD_EVENT_TICK && !step->decided)
+        step_store_observations(step);
+    step_answer_polls(step);
+    step_answer_operation_waits(step);
+}
+
 void coord_step(struct cluster *cluster, struct coord_event *event, struct update *ret_update)
 {
     struct step step = {.cluster = cluster, .event = event, .update = ret_update};
     assert(event->now_ms > 0);
     assert(event->kind == COORD_EVENT_START || cluster->listening_ms > 0);
     notice_stall(&step);
-    handle(&step);
-    step_find_lost(&step);
-    step_expire_creations(&step);
-    step_advance_handoffs(&step);
-    step_advance_operations(&step);
-    if (step.place || event->now_ms >= cluster->place_ms)
-        step_place(&step);
-    /* Slices of observations only when nobody waits for this update to be durable. */
-    if (event->kind == COORD_EVENT_TICK && !step.decided)
-        step_store_observations(&step);
-    step_answer_polls(&step);
-    step_answer_operation_waits(&step);
-    if (step.decided) {
+    if (event->kind == COORD_EVENT_START)
+        start(&step);
+    else if (cluster->recovery.state != RECOVERY_NONE)
+        step_recovery(&step);
+    else if (!step_plan_is_stale(&step))
+        handle(&step);
+    if (cluster->recovery.state == RECOVERY_NONE)
+        follow_up(&step);
+    if (step.decided || event->kind == COORD_EVENT_START) { /* which has a new number */
         struct change meta = {.kind = CHANGE_META, .meta = cluster->meta};
         update_change(ret_update, cluster, &meta);
         ret_update->publish = true;

@@ -25,13 +25,22 @@ enum coord_event_kind {
     COORD_EVENT_AGENT_REGISTER,   /* registration */
     COORD_EVENT_AGENT_DEREGISTER, /* name, incarnation */
     COORD_EVENT_AGENT_FORGET,     /* name, reason */
+    COORD_EVENT_ELIGIBILITY,      /* name, eligibility */
+    COORD_EVENT_DRAIN,            /* name, drain */
+    COORD_EVENT_DRAIN_CANCEL,     /* name, reason */
+    COORD_EVENT_PAUSE,            /* name, reason */
+    COORD_EVENT_RESUME,           /* name, reason */
+    COORD_EVENT_MAINTENANCE,      /* maintenance */
+    COORD_EVENT_SKIP,             /* name, skip */
+    COORD_EVENT_OFFSETS,          /* name, offsets */
     COORD_EVENT_POLL,             /* name, incarnation, after, wait_ms */
     COORD_EVENT_REPORT,           /* name, report */
     COORD_EVENT_OPERATION_WAIT, /* operation, wait_ms; 404 when it is no longer in memory: the store
                                    may have it */
     COORD_EVENT_OPERATION_CANCEL, /* operation */
     COORD_EVENT_MOVE,             /* name, move */
-    COORD_EVENT_REBALANCE,        /* name, reason */
+    COORD_EVENT_REBALANCE,        /* name, reason, plan */
+    COORD_EVENT_PLAN,             /* plan_request: what it would move; nothing is done */
     COORD_EVENT_HANDOFF_CANCEL,   /* handoff; 404 when it has ended: the store may have it */
     COORD_EVENT_REQUEST_GONE,     /* request: its client went away; forget it, answer nothing */
     COORD_EVENT_KAFKA             /* kafka */
@@ -52,6 +61,7 @@ struct coord_event {
     bool if_none_match;            /* JOB_PUT: must not exist */
     char *incarnation;             /* POLL, DEREGISTER */
     char *reason;
+    char *plan; /* REBALANCE: id of the plan that it is to come to; the others have it in theirs */
     uint64_t operation;
     uint64_t handoff;
     int64_t wait_ms; /* POLL, OPERATION_WAIT */
@@ -61,6 +71,12 @@ struct coord_event {
         struct agent_registration registration;
         struct agent_report report;
         struct move_request move;
+        struct eligibility_request eligibility;
+        struct drain_request drain;
+        struct maintenance_request maintenance;
+        struct skip_request skip;
+        struct offsets_request offsets;
+        struct plan_request plan_request;
         struct kafka_result kafka;
     };
 };

@@ -5,7 +5,7 @@
 
 #include "api/schema.h"
 #include "common/mem.h"
-#include "coordinator/core/step_internal.h"
+#include "coordinator/core/step_recovery.h"
 
 /* Calls visit for each processor that the agent owns. */
 static void for_each_owned(struct step *step, struct agent *agent,
@@ -39,6 +39,7 @@ static void set_state(struct step *step, struct agent *agent, enum agent_state s
 
 static void come_back(struct step *step, struct agent *agent)
 {
+    step_note_return(step, agent);
     set_state(step, agent, AGENT_STATE_ALIVE);
     step_event(step, (struct event_about){"agent_returned", .agent = agent->row.agent_id},
                "the same incarnation is heard of again");
@@ -94,6 +95,8 @@ void step_poll(struct step *step)
 {
     struct cluster *cluster = step->cluster;
     const struct coord_event *event = step->event;
+    if (step_recovery_doubt_heard(step, event->incarnation, event->after, 0))
+        return;
     const struct agent *agent = step_heard(step, event->name, event->incarnation);
     if (agent == NULL)
         return;
@@ -181,10 +184,16 @@ static bool is_held(const struct step *step, const struct agent *agent)
            step->event->now_ms < since_ms + AGENT_ID_HELD_MS;
 }
 
-/* The row takes what it can from the registration. */
-static void make_row(struct step *step, struct agent_registration *registration,
-                     struct agent_row *ret_row)
+void step_agent_row(const struct step *step, struct agent_registration *registration,
+                    const struct agent *known, struct agent_row *ret_row)
 {
+    static const struct agent_eligibility fresh = {.changed_at = API_UNKNOWN};
+    const struct agent_eligibility *eligibility = known != NULL ? &known->row.eligibility : &fresh;
+    static const struct agent_drain not_asked = {.deadline_ms = API_UNKNOWN,
+                                                 .started_at = API_UNKNOWN,
+                                                 .deadline_at = API_UNKNOWN,
+                                                 .ended_at = API_UNKNOWN};
+    const struct agent_drain *drain = known != NULL ? &known->row.drain : &not_asked;
     *ret_row = (struct agent_row){
         .agent_id = rows_text_copy(registration->agent_id),
         .incarnation = rows_text_copy(registration->incarnation),
@@ -193,8 +202,16 @@ static void make_row(struct step *step, struct agent_registration *registration,
         .address = rows_text_copy(registration->address),
         .protocol = chosen_protocol(registration),
         .capacity = registration->capacity,
+        .max_learners = registration->max_learners,
         .registered_at = step->event->now_at,
+        .eligibility = *eligibility,
+        .drain = *drain,
     };
+    ret_row->eligibility.reason = rows_text_copy(eligibility->reason);
+    ret_row->eligibility.actor = rows_text_copy(eligibility->actor);
+    ret_row->drain.reason = rows_text_copy(drain->reason);
+    ret_row->drain.actor = rows_text_copy(drain->actor);
+    ret_row->drain.error = rows_text_copy(drain->error);
     ret_row->tags.items = registration->tags.items;
     ret_row->tags.count = registration->tags.count;
     registration->tags.items = NULL;
@@ -230,6 +247,8 @@ static void register_start(struct step *step, struct change *change)
                agent->row.version, agent->row.incarnation);
     step_renew_document(step, agent);
     for_each_owned(step, agent, raise_epoch);
+    step_standbys_of_new_start(step, agent);
+    step_note_new_start(step, agent);
     free(agent_id);
 }
 
@@ -250,13 +269,13 @@ static void register_again(struct step *step, struct agent *agent, struct change
                    "the same incarnation registered again");
 }
 
-static void answer_welcome(struct step *step, const struct agent *agent)
+static void answer_welcome(struct step *step, uint32_t protocol)
 {
     const struct cluster *cluster = step->cluster;
     struct agent_welcome *welcome = mem_calloc(1, sizeof(*welcome));
     *welcome = (struct agent_welcome){
         .cluster = mem_strdup(cluster->meta.cluster),
-        .protocol = agent->row.protocol,
+        .protocol = protocol,
         .agent_timeout_ms = cluster->config.agent_timeout_ms,
         .report_interval_ms = cluster->config.report_interval_ms,
         .poll_wait_ms = cluster->config.poll_wait_ms_max,
@@ -292,28 +311,47 @@ static bool may_register(struct step *step, const struct agent *known)
     return false;
 }
 
+/* The highest of an owner among what it was told. */
+static uint64_t highest_epoch(const struct agent_registration *registration)
+{
+    uint64_t epoch = 0;
+    for (size_t i = 0; i < registration->tasks.count; i++)
+        if (registration->tasks.items[i].epoch > epoch)
+            epoch = registration->tasks.items[i].epoch;
+    return epoch;
+}
+
 void step_agent_register(struct step *step)
 {
     struct agent_registration *registration = &step->event->registration;
     struct agent *agent = cluster_agent(step->cluster, registration->agent_id);
-    if (!may_register(step, agent))
+    if (step_recovery_is_foreign(step)) {
+        /* By the welcome it finds out, and says so in its own log. It does not follow it. */
+        if (speaks_our_protocol(step))
+            answer_welcome(step, chosen_protocol(registration));
+        return;
+    }
+    if (step_recovery_doubt(step, registration->agent_id, registration->document,
+                            highest_epoch(registration)) ||
+        !may_register(step, agent))
         return;
     struct change change = {.kind = CHANGE_AGENT};
-    make_row(step, registration, &change.agent);
+    step_agent_row(step, registration, agent, &change.agent);
     if (agent != NULL && strcmp(agent->row.incarnation, registration->incarnation) == 0)
         register_again(step, agent, &change);
     else
         register_start(step, &change);
     agent = cluster_agent(step->cluster, registration->agent_id);
+    step_note_return(step, agent);
     mark_seen(step, agent);
     agent->gone_ms = 0;
     cluster_clear_kept(agent);
     agent->kept.items = registration->kept.items;
-    agent->kept.count = registration->kept.count;
+    agent->kept.count = agent->kept.capacity = registration->kept.count;
     registration->kept.items = NULL;
     registration->kept.count = 0;
     step->place = true;
-    answer_welcome(step, agent);
+    answer_welcome(step, agent->row.protocol);
 }
 
 /* ---- leaving */

@@ -6,6 +6,7 @@
 #include "api/problem.h"
 #include "api/schema.h"
 #include "common/mem.h"
+#include "coordinator/core/step_group.h"
 #include "coordinator/core/step_job.h"
 
 void step_job_take_warnings(struct job_row *row, struct creation_verdict *verdict)
@@ -48,7 +49,11 @@ static void make_row(struct step *step, struct pending_creation *creation,
         .partitioner_reason = mem_strdup(
             partitioner == PARTITIONER_AUTO ? "not sampled yet" : "set in the specification"),
         .operation = operation,
+        .pause = {.changed_at = API_UNKNOWN},
+        .group = {.since_at = API_UNKNOWN},
     };
+    if (step_groups_watched(step->cluster) && creation->spec.start == START_COMMITTED)
+        ret_row->group = (struct group_row){GROUP_HOLD_STARTING, step->event->now_at};
     creation->spec = (struct job_spec){0};
     ret_row->origins.items = verdict->origins.items;
     ret_row->origins.count = verdict->origins.count;

@@ -96,8 +96,11 @@ static void end(struct step *step, struct handoff *handoff, enum handoff_state s
                 const char *error, const char *text)
 {
     struct change change = begin_move(step, handoff, state);
+    cluster_note_kept(step->cluster, &processor_of(step, &handoff->row)->learner);
     rows_text_set(&change.handoff.error, error);
     if (state == HANDOFF_STATE_DONE) {
+        processor_of(step, &handoff->row)->handoff_backoff_ms = 0;
+        rows_text_set(&processor_of(step, &handoff->row)->avoid, NULL);
         int64_t gap_ms = handoff->stop_ms != 0 ? step->event->now_ms - handoff->stop_ms
                                                : step->event->now_at - change.handoff.stopped_at;
         change.handoff.output_gap_ms = gap_ms > 0 ? gap_ms : 0;
@@ -148,6 +151,7 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
     assert(processor->placement.agent != NULL);
     assert(strcmp(processor->placement.agent, wish.target->row.agent_id) != 0);
     struct change change = make_row(step, job, processor, wish.target);
+    step_standby_becomes(step, processor, wish.target);
     bool learns = job->row.spec.stateful;
     change.handoff.state = learns ? HANDOFF_STATE_LEARNING : HANDOFF_STATE_RELEASING;
     change.handoff.planned = wish.planned;
@@ -156,6 +160,7 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
     if (!learns)
         change.handoff.stopped_at = step->event->now_at;
     struct handoff *handoff = finish_move(step, &change);
+    handoff->begun_ms = step->event->now_ms;
     handoff->stop_ms = learns ? 0 : step->event->now_ms;
     say(step, &handoff->row, "handoff_started", handoff->row.reason);
     renew(step, learns ? handoff->row.target : handoff->row.source);
@@ -163,18 +168,7 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
 
 /* ---- release */
 
-/* The source works, and will hear of it. */
-static bool may_release(const struct step *step, const struct handoff *handoff)
-{
-    const struct processor *processor = processor_of(step, &handoff->row);
-    const struct agent *source = cluster_agent(step->cluster, handoff->row.source);
-    const struct task_report *report = cluster_report(step->cluster, processor);
-    return source != NULL && !source->stopping &&
-           cluster_agent_alive(step->cluster, source, step->event->now_ms) && report != NULL &&
-           report->state == TASK_STATE_ACTIVE;
-}
-
-static void ask_for_release(struct step *step, struct handoff *handoff)
+void step_handoff_ask_release(struct step *step, struct handoff *handoff)
 {
     struct change change = begin_move(step, handoff, HANDOFF_STATE_RELEASING);
     change.handoff.stopped_at = step->event->now_at;
@@ -207,6 +201,7 @@ static void is_released(struct step *step, struct handoff *handoff)
     cluster_forget_learner(processor_of(step, &handoff->row));
     say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASED], "the source has committed and stopped");
     give_to_target(step, handoff, handoff->row.reason);
+    step->place = true; /* its learner's slot is free */
 }
 
 void step_handoff_force(struct step *step, const struct job *job, struct processor *processor,
@@ -267,6 +262,19 @@ static void give_back(struct step *step, struct processor *processor, const char
                "epoch %llu", (unsigned long long)processor->placement.epoch);
 }
 
+/* The planner is to leave it alone for a while. */
+static void delay_next(const struct step *step, struct processor *processor, const char *target)
+{
+    int64_t backoff_ms = processor->handoff_backoff_ms * 2;
+    if (backoff_ms < HANDOFF_RETRY_MS)
+        backoff_ms = HANDOFF_RETRY_MS;
+    if (backoff_ms > HANDOFF_RETRY_MS_MAX)
+        backoff_ms = HANDOFF_RETRY_MS_MAX;
+    processor->handoff_backoff_ms = backoff_ms;
+    rows_text_set(&processor->avoid, target);
+    processor->handoff_retry_ms = step->event->now_ms + backoff_ms;
+}
+
 void step_handoff_cancel(struct step *step, struct handoff *handoff, bool again, const char *error)
 {
     struct processor *processor = processor_of(step, &handoff->row);
@@ -277,7 +285,10 @@ void step_handoff_cancel(struct step *step, struct handoff *handoff, bool again,
     /* It may have stopped by now, or be about to: only a new epoch tells the two apart (D4). */
     if (told)
         give_back(step, processor, source);
-    processor->handoff_retry_ms = again ? 0 : step->event->now_ms + HANDOFF_RETRY_MS;
+    if (again)
+        processor->handoff_retry_ms = 0;
+    else
+        delay_next(step, processor, target);
     free(source);
     free(target);
 }
@@ -295,27 +306,20 @@ void step_cancel_handoffs(struct step *step, const struct job *job, const char *
     }
 }
 
-/* After the release the target could not: who gave it up takes it again, if it is there. */
-static void has_failed(struct step *step, struct handoff *handoff, const char *error)
+/* After the release the target could not: who gave it up takes it again. */
+static void has_failed(struct step *step, struct handoff *handoff, bool back, const char *error)
 {
     struct processor *processor = processor_of(step, &handoff->row);
-    const struct agent *source = cluster_agent(step->cluster, handoff->row.source);
-    bool back = source != NULL && !source->stopping &&
-                cluster_agent_alive(step->cluster, source, step->event->now_ms) &&
-                strcmp(handoff->row.source, handoff->row.target) != 0;
+    char *source = mem_strdup(handoff->row.source), *target = mem_strdup(handoff->row.target);
     end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
+    delay_next(step, processor, target);
     if (back)
-        give_back(step, processor, source->row.agent_id);
+        give_back(step, processor, source);
+    free(source);
+    free(target);
 }
 
 /* ---- reports */
-
-static char *describe_failure(const struct task_report *report)
-{
-    if (report->problems.count == 0)
-        return step_text("the task has failed and gives no reason");
-    return step_text("%s: %s", report->problems.items[0].code, report->problems.items[0].detail);
-}
 
 /* The source, while it is told to release. */
 static bool source_reported(struct step *step, struct handoff *handoff,
@@ -330,7 +334,7 @@ static bool source_reported(struct step *step, struct handoff *handoff,
         return true;
     }
     if (report->state == TASK_STATE_FAILED) {
-        char *failure = describe_failure(report);
+        char *failure = step_describe_failure(report);
         char *error = step_text("the source has failed: %s", failure);
         step_handoff_cancel(step, handoff, false, error);
         free(error);
@@ -338,6 +342,25 @@ static bool source_reported(struct step *step, struct handoff *handoff,
         return true;
     }
     return false;
+}
+
+/* True: the hand-over has ended. */
+static bool target_failed(struct step *step, struct handoff *handoff,
+                          const struct task_report *report)
+{
+    const struct handoff_row *row = &handoff->row;
+    const struct agent *source = cluster_agent(step->cluster, row->source);
+    bool other = strcmp(row->source, row->target) != 0;
+    bool back = other && source != NULL && !source->stopping &&
+                cluster_agent_alive(step->cluster, source, step->event->now_ms);
+    /* The source is the only one that has the state: it is waited for (advance_after). */
+    if (other && !back && handoff_is_hopeless(step_failure_code(report)))
+        return false;
+    char *failure = step_describe_failure(report);
+    (void)step_refuse(step, handoff, report); /* else it may be tried again some time later */
+    has_failed(step, handoff, back, failure);
+    free(failure);
+    return true;
 }
 
 /* The target, as the owner. */
@@ -352,17 +375,18 @@ static bool target_reported(struct step *step, struct handoff *handoff,
     }
     if (handoff->row.state != HANDOFF_STATE_ACTIVATING)
         return false;
-    if (report->state == TASK_STATE_ACTIVE) {
+    /* S31: what stops it would stop every other agent as well. */
+    if (report->state == TASK_STATE_FAILED &&
+        (report->halted.count > 0 || report->found.count > 0)) {
+        end(step, handoff, HANDOFF_STATE_DONE, NULL,
+            "the target is as far as the input lets it come");
+        return false;
+    }
+    if (report->state == TASK_STATE_ACTIVE || report->state == TASK_STATE_PAUSED) {
         end(step, handoff, HANDOFF_STATE_DONE, NULL, "the first commit of the target is there");
-        return false; /* that it is active is still to be noted */
+        return false; /* that it is active, or paused, is still to be noted */
     }
-    if (report->state == TASK_STATE_FAILED) {
-        char *failure = describe_failure(report);
-        has_failed(step, handoff, failure);
-        free(failure);
-        return true;
-    }
-    return false;
+    return report->state == TASK_STATE_FAILED && target_failed(step, handoff, report);
 }
 
 bool step_handoff_owner_reported(struct step *step, struct processor *processor)
@@ -385,12 +409,16 @@ bool step_handoff_owner_reported(struct step *step, struct processor *processor)
 static void learner_failed(struct step *step, struct handoff *handoff,
                            const struct task_report *report)
 {
-    struct job *job = cluster_job(step->cluster, handoff->row.job);
-    const struct agent *target = cluster_agent(step->cluster, handoff->row.target);
-    char *failure = describe_failure(report);
+    /* What may pass is tried again by the agent; but a source that stops needs a target now. */
+    if (!step_refuse(step, handoff, report) && handoff->row.state != HANDOFF_STATE_RELEASING) {
+        if (handoff->failing_ms == 0)
+            handoff->failing_ms = step->event->now_ms;
+        if (handoff->row.state == HANDOFF_STATE_CAUGHT_UP)
+            move(step, handoff, HANDOFF_STATE_LEARNING, "the target has failed, and tries again");
+        return;
+    }
+    char *failure = step_describe_failure(report);
     char *error = step_text("agent %s can not learn it: %s", handoff->row.target, failure);
-    /* It would fail again: the next try is for a new start of the agent, or for somebody to ask. */
-    step_set_arrival(step, job, target, false);
     step_handoff_cancel(step, handoff, false, error);
     free(error);
     free(failure);
@@ -406,6 +434,8 @@ void step_handoff_learner_reported(struct step *step, struct processor *processo
         learner_failed(step, handoff, report);
         return;
     }
+    if (report->state == TASK_STATE_LEARNING || report->state == TASK_STATE_CAUGHT_UP)
+        handoff->failing_ms = 0;
     if (handoff->row.state == HANDOFF_STATE_LEARNING && report->state == TASK_STATE_CAUGHT_UP)
         move(step, handoff, HANDOFF_STATE_CAUGHT_UP, "the target has caught up");
     else if (handoff->row.state == HANDOFF_STATE_CAUGHT_UP && report->state != TASK_STATE_CAUGHT_UP)
@@ -459,104 +489,4 @@ void step_handoff_forget_agent(struct step *step, const struct agent *agent)
             end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
     }
     free(error);
-}
-
-/* ---- time */
-
-void step_resume_handoffs(struct step *step)
-{
-    const struct cluster *cluster = step->cluster;
-    for (size_t i = 0; i < cluster->handoffs.count; i++) {
-        struct handoff *handoff = cluster->handoffs.items[i];
-        int64_t spent_ms = step->event->now_at - handoff->row.changed_at;
-        handoff->fsm.since_ms = step->event->now_ms - (spent_ms > 0 ? spent_ms : 0);
-        handoff->stop_ms = 0;
-    }
-}
-
-/* It is registered as the hand-over knows it, and was heard of. */
-static const struct agent *find_live(const struct step *step, const char *agent_id,
-                                     const char *incarnation)
-{
-    const struct agent *agent = cluster_agent(step->cluster, agent_id);
-    if (agent == NULL || strcmp(agent->row.incarnation, incarnation) != 0 || agent->stopping ||
-        !cluster_agent_alive(step->cluster, agent, step->event->now_ms))
-        return NULL;
-    return agent;
-}
-
-static bool is_gone(const struct cluster *cluster, const char *agent_id)
-{
-    const struct agent *agent = cluster_agent(cluster, agent_id);
-    return agent == NULL || agent->row.state != AGENT_STATE_ALIVE;
-}
-
-static void advance_before(struct step *step, struct handoff *handoff)
-{
-    const struct handoff_row *row = &handoff->row;
-    struct job *job = cluster_job(step->cluster, row->job);
-    struct processor *processor = processor_of(step, row);
-    if (find_live(step, row->target, row->target_incarnation) == NULL) {
-        char *error = step_text("agent %s has left, or is not heard of", row->target);
-        step_handoff_cancel(step, handoff, true, error);
-        free(error);
-        return;
-    }
-    if (is_gone(step->cluster, row->source)) {
-        /* Caught up it is as good as a standby. Before that the source has its grace. */
-        if (row->state == HANDOFF_STATE_LEARNING)
-            return;
-        char *reason = step_text("agent %s is gone and %s has caught up", row->source, row->target);
-        step_handoff_force(step, job, processor, cluster_agent(step->cluster, row->target), reason);
-        free(reason);
-        return;
-    }
-    if (row->state == HANDOFF_STATE_CAUGHT_UP && may_release(step, handoff))
-        ask_for_release(step, handoff);
-    else if (row->state == HANDOFF_STATE_RELEASING &&
-             step->event->now_ms >= handoff->fsm.since_ms + RELEASE_PATIENCE_MS)
-        step_handoff_cancel(step, handoff, false, "the source did not release in time");
-}
-
-/* Whoever gave it up has its whole state still, and need not be waited for. */
-static void advance_after(struct step *step, struct handoff *handoff)
-{
-    const struct handoff_row *row = &handoff->row;
-    if (!is_gone(step->cluster, row->target) || strcmp(row->source, row->target) == 0)
-        return;
-    struct agent *source = cluster_agent(step->cluster, row->source);
-    if (source == NULL || find_live(step, row->source, source->row.incarnation) == NULL)
-        return;
-    char *reason = step_text("agent %s is gone and %s has the state", row->target, row->source);
-    step_handoff_force(step, cluster_job(step->cluster, row->job), processor_of(step, row), source,
-                       reason);
-    free(reason);
-}
-
-void step_advance_handoffs(struct step *step)
-{
-    const struct cluster *cluster = step->cluster;
-    uint64_t next = 0;
-    size_t index;
-    /* One that ends leaves the list, and others with it: the place is looked up again. */
-    while (cluster_find_handoff(cluster, next, &index) || index < cluster->handoffs.count) {
-        struct handoff *handoff = cluster->handoffs.items[index];
-        next = handoff->row.id + 1;
-        if (handoff_before_release(handoff->row.state))
-            advance_before(step, handoff);
-        else
-            advance_after(step, handoff);
-    }
-}
-
-int64_t step_handoffs_wake(const struct cluster *cluster)
-{
-    int64_t wake_ms = INT64_MAX;
-    for (size_t i = 0; i < cluster->handoffs.count; i++) {
-        const struct handoff *handoff = cluster->handoffs.items[i];
-        int64_t due_ms = handoff->fsm.since_ms + RELEASE_PATIENCE_MS;
-        if (handoff->row.state == HANDOFF_STATE_RELEASING && due_ms < wake_ms)
-            wake_ms = due_ms;
-    }
-    return wake_ms;
 }

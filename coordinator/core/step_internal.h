@@ -47,8 +47,20 @@
 /* A source that does not release for so long keeps the processor: its output stands still. */
 #define RELEASE_PATIENCE_MS 20000
 
-/* After a hand-over came to nothing the planner leaves the processor alone for so long. */
-#define HANDOFF_RETRY_MS 10000
+/* After a hand-over came to nothing the planner leaves the processor alone for so long, each time
+ * twice as long until one is done. */
+#define HANDOFF_RETRY_MS     10000
+#define HANDOFF_RETRY_MS_MAX 600000
+
+/* A learner that fails again and again for reasons that may pass has its place for so long. */
+#define LEARNER_PATIENCE_MS 300000
+
+/* An agent whose processors were taken over while it was lost is owed its share again as soon as it
+ * is back; when that happens again and again, after a pause that doubles, until it stayed for so
+ * long. */
+#define RETURN_PAUSE_MS_MIN 30000
+#define RETURN_PAUSE_MS_MAX (30 * 60000)
+#define RETURN_CALM_MS      (60 * 60000)
 
 #define ACTOR_COORDINATOR "coordinator"
 
@@ -67,6 +79,10 @@ void step_change(struct step *step, struct change *change);
 
 /* The agent's document becomes a new one with this decision. */
 void step_renew_document(struct step *step, struct agent *agent);
+
+/* Documents of those who may get a state from each other, where this step changed who they are
+ * (step_seed.c). */
+void step_renew_seeds(struct step *step);
 
 /* Copies of rows, to be altered and handed to step_change. */
 struct change step_job_change(const struct job *job);
@@ -103,17 +119,26 @@ void step_answer_operation(struct step *step, uint64_t request, uint32_t status,
 /* ---- Kafka (step.c): a new call with an id; what it needs beyond that the caller fills in */
 struct kafka_call *step_call(struct step *step, enum kafka_call_kind kind,
                              const struct job_spec *spec, const char *job);
+/* The same of no job in particular. */
+struct kafka_call *step_call_of_all(struct step *step, enum kafka_call_kind kind);
 
 /* ---- event kinds */
 
+/* The one that the event names, unless it is being deleted; NULL: answered. */
+struct job *step_find_job(struct step *step);
 void step_job_put(struct step *step);
 void step_job_delete(struct step *step);
 void step_creation_result(struct step *step, size_t index);
 void step_expire_creations(struct step *step);
 
 void step_agent_register(struct step *step);
+/* The row takes what it can from the registration, and what holds for the id from what is known
+ * (NULL: nothing). */
+void step_agent_row(const struct step *step, struct agent_registration *registration,
+                    const struct agent *known, struct agent_row *ret_row);
 void step_agent_deregister(struct step *step);
 void step_agent_forget(struct step *step);
+void step_eligibility(struct step *step); /* step_eligibility.c */
 void step_poll(struct step *step);
 void step_report(struct step *step);
 void step_find_lost(struct step *step);
@@ -152,6 +177,22 @@ void step_place(struct step *step);
 /* The agent is owed processors of the job, or is not (any more). */
 void step_set_arrival(struct step *step, struct job *job, const struct agent *agent, bool open);
 
+/* ---- arrivals (step_arrival.c) */
+
+struct placing;
+struct plan;
+
+/* What the owner had of the job is another agent's now, because it was lost for too long. */
+void step_note_taken_over(struct step *step, struct job *job, struct agent *owner);
+/* It is heard of again; before its state says so. */
+void step_note_return(struct step *step, struct agent *agent);
+/* It may receive processors again: to the jobs that it owns nothing of it is a newcomer. */
+void step_note_uncordoned(struct step *step, const struct agent *agent);
+void step_list_newcomers(const struct step *step, struct placing *placing);
+/* What the plan leaves owed to whom. */
+void step_note_arrivals(struct step *step, const struct placing *placing, const struct plan *plan);
+void step_note_even(struct step *step, const struct placing *placing, const struct plan *plan);
+
 /* ---- hand-overs (step_handoff.c) */
 
 struct handoff_wish {
@@ -185,11 +226,96 @@ void step_handoff_follow_epoch(struct step *step, struct processor *processor);
 /* An agent that is about to be forgotten can not be a target any more. */
 void step_handoff_forget_agent(struct step *step, const struct agent *agent);
 
+void step_cancel_handoffs(struct step *step, const struct job *job, const char *error);
+/* The target has caught up: the source is told to commit and stop. */
+void step_handoff_ask_release(struct step *step, struct handoff *handoff);
+
+/* ---- ... and time (step_handoff_time.c) */
+
 void step_resume_handoffs(struct step *step);  /* after a start */
 void step_advance_handoffs(struct step *step); /* what time and other agents' lives bring */
-void step_cancel_handoffs(struct step *step, const struct job *job, const char *error);
 /* When time alone moves one: INT64_MAX: never. */
 int64_t step_handoffs_wake(const struct cluster *cluster);
+
+/* ---- agents that are to leave (step_drain.c) */
+
+void step_drain(struct step *step);
+void step_drain_cancel(struct step *step);
+/* As the agent itself says in its reports. */
+void step_drain_wished(struct step *step, struct agent *agent, enum agent_leaving leaving);
+void step_note_new_start(struct step *step, struct agent *agent); /* the agent has registered */
+void step_resume_drains(struct step *step);                       /* after a start */
+/* After what changes hand-overs and placements. */
+void step_advance_drains(struct step *step);
+int64_t step_drains_wake(const struct cluster *cluster); /* INT64_MAX: never */
+
+/* ---- refusals (step_refusal.c) */
+
+/* What a failed task reports: the code (NULL: it names nothing), and all of it; free(). */
+const char *step_failure_code(const struct task_report *report);
+char *step_describe_failure(const struct task_report *report);
+/*
+ * The hand-over's target reports that it failed. True when that will not pass: the agent is owed
+ * nothing of the job any more, and a problem says so, until it starts anew or somebody changes the
+ * job or asks for a rebalance.
+ */
+bool step_refuse(struct step *step, const struct handoff *handoff,
+                 const struct task_report *report);
+/* The same of a standby. */
+bool step_refuse_standby(struct step *step, const struct standby *standby,
+                         const struct task_report *report);
+/* Whoever was refused may try again. */
+void step_forgive(struct step *step, struct job *job);
+
+/* ---- standbys (step_standby.c) */
+
+/* After the plan of owners, which `placing` was made for, is carried out. */
+void step_plan_standbys(struct step *step, const struct placing *placing);
+/* When time alone ends one; INT64_MAX: never. */
+int64_t step_standbys_wake(const struct cluster *cluster, const struct job *job,
+                           const struct processor *processor);
+/* The agent gets the processor, or learns it to get it: its standby, if it has one, becomes that.
+ */
+void step_standby_becomes(struct step *step, struct processor *processor,
+                          const struct agent *agent);
+/* The agent has started anew. */
+void step_standbys_of_new_start(struct step *step, const struct agent *agent);
+void step_end_standbys(struct step *step, const struct job *job, const char *reason);
+/* Its owner has failed. A standby that has the state takes over when the owner can never have it.
+ */
+void step_standby_rescue(struct step *step, const struct job *job, struct processor *processor);
+/* Its agent has reported it. */
+void step_standby_reported(struct step *step, const struct job *job, struct processor *processor,
+                           struct standby *standby);
+
+/* ---- jobs and planning that people hold back (step_pause.c) */
+
+void step_pause(struct step *step);
+void step_resume(struct step *step);
+void step_maintenance(struct step *step);
+/* The owner reports, under the placement's epoch, that it has stopped for the pause. */
+void step_is_paused(struct step *step, const struct job *job, struct processor *processor);
+/* It is active under its epoch for the first time; `change` is of its placement, which forgets that
+ * it was paused. */
+void step_note_active(struct step *step, struct processor *processor, struct change *change);
+
+/* ---- records that are passed by somebody's word (step_skip.c) */
+
+void step_skip(struct step *step);
+
+/* ---- committed offsets that somebody chooses (step_offsets.c) */
+
+void step_offsets(struct step *step);
+/* Before a new report is taken in: what the last one knew of T1 is kept. */
+void step_keep_told(struct processor *processor);
+/* The owner is active; `change` is of its placement, which forgets what was chosen. */
+void step_note_chosen(struct step *step, const struct processor *processor, struct change *change);
+
+/* ---- looks ahead (step_plan.c) */
+
+void step_plan(struct step *step);
+/* The event is to come to a plan, and would not any more: answered. */
+bool step_plan_is_stale(struct step *step);
 
 /* ---- moves that were asked for (step_move.c) */
 
@@ -202,8 +328,14 @@ void step_cancel_move(struct step *step, struct operation *operation);
 void step_move_ended(struct step *step, const struct handoff_row *row);
 /* Ends all moves and rebalances of the job. */
 void step_cancel_moves(struct step *step, const struct job *job, const char *error);
-/* The rebalance of the job that is under way: its number, or 0. */
-uint64_t step_rebalance_of(const struct cluster *cluster, const struct job *job);
+
+/* ---- topics of running jobs (step_topics.c) */
+
+void step_topics_due(struct step *step, struct job *job, int64_t due_ms);
+void step_look_at_topics(struct step *step);
+void step_topics_result(struct step *step);
+/* When time alone brings the next look; INT64_MAX: never. */
+int64_t step_topics_wake(const struct cluster *cluster);
 
 /* ---- observations (step_report.c) */
 

@@ -135,6 +135,8 @@ void step_job_update(struct step *step, struct job *job, struct job_spec *spec,
                "generation %llu; changed: %s", (unsigned long long)job->row.generation, fields);
     free(fields);
     step_job_renew_documents(step, job);
+    step_topics_due(step, job, step->event->now_ms); /* it may be what a finding asked for */
+    step_forgive(step, job);
 }
 
 /* Only Kafka can tell whether a new dead letter topic is there, and what to warn of. */
@@ -182,6 +184,20 @@ static void answer_deleting(struct step *step, const struct job *job)
     free(operation);
 }
 
+struct job *step_find_job(struct step *step)
+{
+    const struct coord_event *event = step->event;
+    struct job *job = cluster_job(step->cluster, event->name);
+    if (job == NULL)
+        step_problem(step, event->request, "job_not_found", "there is no job \"%s\"", event->name);
+    else if (job->row.state == JOB_STATE_DELETING)
+        step_problem(step, event->request, "job_deleting", "job \"%s\" is being deleted",
+                     event->name);
+    else
+        return job;
+    return NULL;
+}
+
 void step_job_put(struct step *step)
 {
     const struct cluster *cluster = step->cluster;
@@ -215,6 +231,10 @@ void step_job_renew_documents(struct step *step, const struct job *job)
             step_renew_document(step, cluster_agent(step->cluster, owner));
         if (handoff != NULL)
             step_renew_document(step, cluster_agent(step->cluster, handoff->row.target));
+        for (size_t s = 0; s < job->processors.items[i].standbys.count; s++)
+            step_renew_document(
+                step,
+                cluster_agent(step->cluster, job->processors.items[i].standbys.items[s].row.agent));
     }
 }
 
@@ -230,6 +250,7 @@ static void begin_deletion(struct step *step, struct job *job)
     }
     step_cancel_moves(step, job, "the job is being deleted");
     step_cancel_handoffs(step, job, "the job is being deleted");
+    step_end_standbys(step, job, "the job is being deleted");
     uint64_t id = step_start_operation(step, OPERATION_KIND_DELETE_JOB, OPERATION_STEP_CLOSE_TASKS,
                                        &job->row, step->event->reason);
     struct operation *operation = cluster_operation(cluster, id);

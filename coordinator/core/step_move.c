@@ -11,28 +11,13 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "coordinator/core/handoff.h"
+#include "coordinator/core/placing.h"
 #include "coordinator/core/step_internal.h"
 #include "coordinator/core/view.h"
 
 static bool may_receive(const struct step *step, const struct agent *agent)
 {
-    return cluster_agent_alive(step->cluster, agent, step->event->now_ms) && !agent->stopping;
-}
-
-static uint32_t count_load(const struct cluster *cluster, const char *agent_id)
-{
-    uint32_t load = 0;
-    for (size_t i = 0; i < cluster->jobs.count; i++) {
-        const struct job *job = cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++) {
-            const struct processor *processor = &job->processors.items[p];
-            const struct handoff *handoff = processor->handoff;
-            load += rows_text_equal(processor->placement.agent, agent_id);
-            load += handoff != NULL && handoff_before_release(handoff->row.state) &&
-                    strcmp(handoff->row.target, agent_id) == 0;
-        }
-    }
-    return load;
+    return placing_may_receive(step->cluster, agent, step->event->now_ms);
 }
 
 /* NULL: answered why not. */
@@ -42,6 +27,20 @@ static struct job *find_running_job(struct step *step)
     struct job *job = cluster_job(step->cluster, event->name);
     if (job == NULL) {
         step_problem(step, event->request, "job_not_found", "there is no job \"%s\"", event->name);
+        return NULL;
+    }
+    if (job->row.state == JOB_STATE_RUNNING && job->row.pause.on) {
+        step_problem(step, event->request, "move_refused",
+                     "job \"%s\" is paused, and nothing of it moves; resume it first",
+                     job->row.name);
+        return NULL;
+    }
+    if (job->row.state == JOB_STATE_RUNNING && cluster_is_held(job)) {
+        step_problem(
+            step, event->request, "move_refused",
+            "others are in the group of job \"%s\", and nothing of it moves until they have "
+            "left",
+            job->row.name);
         return NULL;
     }
     if (job->row.state == JOB_STATE_RUNNING)
@@ -62,46 +61,44 @@ static void enter_step(struct step *step, struct operation *operation, enum oper
 
 /* ---- a move: the request */
 
-static struct agent *choose_target(const struct step *step, const char *owner)
+static bool is_full(const struct cluster *cluster, const struct agent *agent)
 {
-    const struct cluster *cluster = step->cluster;
-    struct agent *best = NULL;
-    uint32_t best_load = 0;
-    for (size_t i = 0; i < cluster->agents.count; i++) {
-        struct agent *agent = cluster->agents.items[i];
-        if (!may_receive(step, agent) || rows_text_equal(owner, agent->row.agent_id))
-            continue;
-        uint32_t load = count_load(cluster, agent->row.agent_id);
-        if (load >= agent->row.capacity || (best != NULL && load >= best_load))
-            continue;
-        best = agent;
-        best_load = load;
-    }
-    return best;
+    size_t index = 0;
+    uint32_t *tasks = cluster_count_tasks(cluster);
+    (void)cluster_find_agent(cluster, agent->row.agent_id, &index); /* it is there */
+    bool full = tasks[index] >= agent->row.capacity;
+    free(tasks);
+    return full;
 }
 
 /* NULL: answered why not. */
-static struct agent *find_target(struct step *step, const struct processor *processor)
+static struct agent *find_target(struct step *step, const struct job *job,
+                                 const struct processor *processor)
 {
     uint64_t request = step->event->request;
     const char *agent_id = step->event->move.agent;
     const char *owner = processor->placement.agent;
     if (agent_id == NULL) {
-        struct agent *chosen = choose_target(step, owner);
+        struct agent *chosen =
+            placing_choose_target(step->cluster, job, processor, step->event->now_ms);
         if (chosen == NULL)
-            step_problem(step, request, "move_refused", "no other agent is alive and has room");
+            step_problem(step, request, "move_refused",
+                         "no other agent is alive, neither cordoned nor drained, and has room");
         return chosen;
     }
     struct agent *agent = cluster_agent(step->cluster, agent_id);
     if (agent == NULL)
         step_problem(step, request, "agent_not_found", "there is no agent %s", agent_id);
+    else if (!cluster_agent_schedulable(agent))
+        step_problem(step, request, "move_refused", "agent %s is %s", agent_id,
+                     cluster_say_unschedulable(agent));
     else if (!may_receive(step, agent))
         step_problem(step, request, "move_refused", "agent %s is not alive, or about to leave",
                      agent_id);
     else if (!rows_text_equal(owner, agent_id) &&
              (processor->handoff == NULL ||
               strcmp(processor->handoff->row.target, agent_id) != 0) &&
-             count_load(step->cluster, agent_id) >= agent->row.capacity)
+             is_full(step->cluster, agent))
         step_problem(step, request, "move_refused", "agent %s is full: its capacity is %u",
                      agent_id, agent->row.capacity);
     else
@@ -176,7 +173,7 @@ void step_move(struct step *step)
                      (unsigned long long)present->row.id, present->row.target);
         return;
     }
-    const struct agent *target = find_target(step, processor);
+    const struct agent *target = find_target(step, job, processor);
     if (target != NULL)
         begin_move(step, job, processor, target);
 }
@@ -211,6 +208,40 @@ static void start_move(struct step *step, struct operation *operation, const str
     free(reason);
 }
 
+/* Why it can not begin to learn now; NULL: it can. */
+static const char *find_obstacle(const struct cluster *cluster, const struct job *job,
+                                 const struct agent *target)
+{
+    uint32_t on_agent = 0, of_job = 0;
+    if (!job->row.spec.stateful)
+        return NULL;
+    for (size_t i = 0; i < cluster->handoffs.count; i++) {
+        const struct handoff *handoff = cluster->handoffs.items[i];
+        const struct job *other = cluster_job(cluster, handoff->row.job);
+        if (!cluster_is_learning(other, handoff))
+            continue;
+        of_job += other == job;
+        on_agent += strcmp(handoff->row.target, target->row.agent_id) == 0;
+    }
+    if (target->row.max_learners > 0 && on_agent >= target->row.max_learners)
+        return "waits for a learner slot: as many processors learn there as the agent's "
+               "max_learners allows";
+    if (job->row.spec.max_learners > 0 && of_job >= job->row.spec.max_learners)
+        return "waits for a learner slot: as many processors of the job learn as its max_learners "
+               "allows";
+    return NULL;
+}
+
+static void say_obstacle(struct step *step, const struct operation *operation, const char *obstacle)
+{
+    if (rows_text_equal(operation->row.error, obstacle))
+        return;
+    struct change change = step_operation_change(operation);
+    rows_text_set(&change.operation.error, obstacle);
+    change.operation.updated_at = step->event->now_at;
+    step_change(step, &change);
+}
+
 static void advance_queued(struct step *step, struct operation *operation, const struct job *job)
 {
     struct processor *processor = &job->processors.items[operation->row.processor];
@@ -218,7 +249,7 @@ static void advance_queued(struct step *step, struct operation *operation, const
     struct agent *target = cluster_agent(step->cluster, operation->row.target);
     if (target == NULL || !may_receive(step, target)) {
         step_end_operation(step, operation, OPERATION_STATE_FAILED,
-                           "the target has left, or is not heard of");
+                           "the target has left, is not heard of, or is cordoned or drained");
         return;
     }
     bool planned = handoff != NULL && handoff->row.planned &&
@@ -232,8 +263,17 @@ static void advance_queued(struct step *step, struct operation *operation, const
         step_handoff_cancel(step, handoff, true, "superseded: it shall go to another agent");
     if (processor->handoff != NULL || processor->placement.agent == NULL)
         return; /* in its turn */
-    if (strcmp(processor->placement.agent, operation->row.target) == 0)
+    if (strcmp(processor->placement.agent, operation->row.target) == 0) {
         step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+        return;
+    }
+    const struct agent *owner = cluster_agent(step->cluster, processor->placement.agent);
+    /* Who is lost is taken over from at once, and a standby learns in no slot of a hand-over. */
+    bool at_once = owner->row.state != AGENT_STATE_ALIVE ||
+                   cluster_standby(processor, target->row.agent_id) != NULL;
+    const char *obstacle = at_once ? NULL : find_obstacle(step->cluster, job, target);
+    if (obstacle != NULL)
+        say_obstacle(step, operation, obstacle);
     else
         start_move(step, operation, job, processor, target);
 }
@@ -257,24 +297,13 @@ void step_move_ended(struct step *step, const struct handoff_row *row)
 
 /* ---- rebalance */
 
-uint64_t step_rebalance_of(const struct cluster *cluster, const struct job *job)
-{
-    for (size_t i = 0; i < cluster->operations.count; i++) {
-        const struct operation_row *row = &cluster->operations.items[i]->row;
-        if (row->kind == OPERATION_KIND_REBALANCE && !view_operation_finished(row->state) &&
-            strcmp(row->job_incarnation, job->row.incarnation) == 0)
-            return row->id;
-    }
-    return 0;
-}
-
 void step_rebalance(struct step *step)
 {
     struct cluster *cluster = step->cluster;
     struct job *job = find_running_job(step);
     if (job == NULL)
         return;
-    uint64_t id = step_rebalance_of(cluster, job);
+    uint64_t id = cluster_rebalance_of(cluster, job);
     if (id == 0) {
         const char *reason = step->event->reason;
         id = step_start_operation(step, OPERATION_KIND_REBALANCE, OPERATION_STEP_EVEN_OUT,
@@ -284,32 +313,26 @@ void step_rebalance(struct step *step)
                    (struct event_about){
                        .kind = "rebalance_requested", .job = job->row.name, .operation = id},
                    "%s", reason != NULL ? reason : "asked for without a reason");
-        for (size_t i = 0; i < cluster->agents.count; i++)
-            if (may_receive(step, cluster->agents.items[i]))
-                step_set_arrival(step, job, cluster->agents.items[i], true);
+        step_forgive(step, job);
+        job->even = false; /* until there is a plan */
+        for (size_t i = 0; i < cluster->agents.count; i++) {
+            struct agent *agent = cluster->agents.items[i];
+            if (!may_receive(step, agent))
+                continue;
+            agent->newcomer_from_ms = 0;
+            step_set_arrival(step, job, agent, true);
+        }
         step->place = true;
     }
     step_answer_operation(step, step->event->request, 202, cluster_operation(cluster, id));
 }
 
-/* A plan was made since it began, and nobody is owed anything any more. */
-static bool is_even(const struct step *step, const struct operation *operation,
-                    const struct job *job)
+static void end_rebalance(struct step *step, struct operation *operation)
 {
-    const struct cluster *cluster = step->cluster;
-    for (size_t i = 0; i < job->processors.count; i++) {
-        const struct handoff *handoff = job->processors.items[i].handoff;
-        if (handoff != NULL && handoff->row.operation == operation->row.id)
-            return false;
-    }
-    for (size_t i = 0; i < job->arrivals.count; i++) {
-        const struct arrival_row *arrival = &job->arrivals.items[i];
-        const struct agent *agent = cluster_agent(cluster, arrival->agent);
-        if (arrival->open && may_receive(step, agent) &&
-            strcmp(arrival->incarnation, agent->row.incarnation) == 0)
-            return false;
-    }
-    return true;
+    char *error = rows_text_copy(operation->row.error); /* some agent could not have its share */
+    step_end_operation(step, operation,
+                       error != NULL ? OPERATION_STATE_FAILED : OPERATION_STATE_SUCCEEDED, error);
+    free(error);
 }
 
 /* ---- both */
@@ -319,8 +342,8 @@ void step_advance_move(struct step *step, struct operation *operation, struct jo
     operation->retry_ms = INT64_MAX;
     if (operation->row.step == OPERATION_STEP_QUEUE)
         advance_queued(step, operation, job);
-    else if (operation->row.step == OPERATION_STEP_EVEN_OUT && is_even(step, operation, job))
-        step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+    else if (operation->row.step == OPERATION_STEP_EVEN_OUT && job->even)
+        end_rebalance(step, operation);
 }
 
 static void close_arrivals(struct step *step, struct job *job)

@@ -3,6 +3,7 @@
  * Kafka call is made, repeated until it is done, and judged by what Kafka says (D6).
  *
  *   create_job   COMMIT_STARTS -> SAMPLE (only with partitioner auto) -> END, the job RUNNING
+ *                (with start "committed" the group still commits itself: step_group.c)
  *   delete_job   CLOSE_TASKS -> FENCE (only exactly_once) -> END, the job gone
  *
  * Those that move processors are in step_move.c.
@@ -16,7 +17,7 @@
 #include "common/hash/linhash.h"
 #include "common/mem.h"
 #include "coordinator/core/creation.h"
-#include "coordinator/core/step_internal.h"
+#include "coordinator/core/step_group.h"
 #include "coordinator/core/view.h"
 
 /* ---- life of an operation */
@@ -104,19 +105,26 @@ static void retry_later(struct step *step, struct operation *operation, const ch
 
 /* ---- create_job: the start offsets */
 
-static struct kafka_offset wanted_offset(const struct job_row *row, size_t index)
+char *step_start_stamp(const struct job_row *row, uint32_t partition)
 {
-    const struct input_offset *start = &row->starts.items[index];
     struct linhash_size size = {.initial = row->processors_initial, .now = row->processors};
-    struct stamp stamp = {.processor = linhash_bucket(start->partition, size), .epoch = 0};
+    struct stamp stamp = {.processor = linhash_bucket(partition, size),
+                          .epoch = 0,
+                          .records = API_UNKNOWN}; /* nobody has met any */
     assert(strlen(row->incarnation) == API_UUID_BYTES);
     memcpy(stamp.incarnation, row->incarnation, API_UUID_BYTES + 1);
     char text[STAMP_TEXT_BYTES];
     stamp_format(&stamp, text);
+    return mem_strdup(text);
+}
+
+static struct kafka_offset wanted_offset(const struct job_row *row, size_t index)
+{
+    const struct input_offset *start = &row->starts.items[index];
     return (struct kafka_offset){.topic = start->topic,
                                  .partition = start->partition,
                                  .offset = start->offset,
-                                 .metadata = mem_strdup(text)};
+                                 .metadata = step_start_stamp(row, start->partition)};
 }
 
 static void call_commit(struct step *step, struct operation *operation, const struct job *job)
@@ -187,7 +195,18 @@ static void finish_creation(struct step *step, struct operation *operation, stru
                schema_enum_name(schema_names_effective_partitioner, (int)job->row.partitioner),
                job->row.partitioner_reason);
     step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+    step_topics_due(step, job, step->event->now_ms + step->cluster->config.topics_interval_ms);
+    step_groups_due(step);
     step->place = true;
+}
+
+/* Where it starts is committed; or is for others to say, until they have left the group. */
+static void end_starts(struct step *step, struct operation *operation, struct job *job)
+{
+    if (job->row.spec.partitioner == PARTITIONER_AUTO)
+        enter_step(step, operation, OPERATION_STEP_SAMPLE);
+    else
+        finish_creation(step, operation, job, NULL);
 }
 
 /* ---- delete_job */
@@ -304,7 +323,10 @@ static void advance(struct step *step, struct operation *operation)
         return;
     switch (operation->row.step) {
     case OPERATION_STEP_COMMIT_STARTS:
-        call_commit(step, operation, job);
+        if (job->row.group.hold == GROUP_HOLD_STARTING)
+            end_starts(step, operation, job);
+        else
+            call_commit(step, operation, job);
         return;
     case OPERATION_STEP_SAMPLE:
         call_sample(step, operation, job);
@@ -341,10 +363,8 @@ static void judge_commit(struct step *step, struct operation *operation, struct 
         /* The refusal explains more than what was found there afterwards. */
         bool explained = result->failed && result->detail != NULL;
         retry_later(step, operation, explained ? result->detail : difference);
-    } else if (job->row.spec.partitioner == PARTITIONER_AUTO) {
-        enter_step(step, operation, OPERATION_STEP_SAMPLE);
     } else {
-        finish_creation(step, operation, job, NULL);
+        end_starts(step, operation, job);
     }
     free(difference);
 }

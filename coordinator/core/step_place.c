@@ -5,7 +5,7 @@
 
 #include "common/mem.h"
 #include "coordinator/core/handoff.h"
-#include "coordinator/core/plan.h"
+#include "coordinator/core/placing.h"
 #include "coordinator/core/step_internal.h"
 
 void step_give(struct step *step, struct processor *processor, struct agent *agent,
@@ -13,6 +13,9 @@ void step_give(struct step *step, struct processor *processor, struct agent *age
 {
     const struct handoff *handoff = processor->handoff;
     struct change change = step_placement_change(processor);
+    if (processor->observed.known && strcmp(processor->observed.agent, agent->row.agent_id) != 0)
+        cluster_note_kept(step->cluster, &processor->observed);
+    step_standby_becomes(step, processor, agent);
     rows_text_set(&change.placement.agent, agent->row.agent_id);
     rows_text_set(&change.placement.agent_incarnation, agent->row.incarnation);
     change.placement.epoch = ++step->cluster->meta.epoch;
@@ -57,273 +60,6 @@ void step_set_arrival(struct step *step, struct job *job, const struct agent *ag
     step_change(step, &change);
 }
 
-/* ---- the planner's view of the cluster */
-
-struct placing {
-    struct plan_agent *agents;
-    size_t agent_count;
-    struct plan_processor *processors;
-    struct processor **sources; /* of the same index */
-    struct job **jobs;          /* of the same index */
-    uint64_t *kept_records;     /* how far the state on kept_on is */
-    size_t processor_count;
-    struct plan_newcomer *newcomers;
-    size_t newcomer_count, newcomer_capacity;
-    size_t *first; /* index of processor 0, by job; SIZE_MAX: the job does not run */
-};
-
-static bool may_receive(const struct step *step, const struct agent *agent)
-{
-    return cluster_agent_alive(step->cluster, agent, step->event->now_ms) && !agent->stopping;
-}
-
-/* When its owner is given up; INT64_MAX: it is there, or nobody can tell yet. */
-static int64_t given_up_at(const struct cluster *cluster, const struct job *job,
-                           const struct placement_row *placement)
-{
-    if (placement->agent == NULL)
-        return INT64_MAX;
-    const struct agent *owner = cluster_agent(cluster, placement->agent);
-    return owner->gone_ms != 0 ? owner->gone_ms + job->row.spec.rejoin_grace_ms : INT64_MAX;
-}
-
-/* How much its target has still to learn, by its newest report. */
-static uint64_t records_behind(const struct cluster *cluster, const struct processor *processor)
-{
-    const struct task_report *report = cluster_learner_report(cluster, processor);
-    return report != NULL && report->caught_up_lag >= 0 ? (uint64_t)report->caught_up_lag
-                                                        : PLAN_UNKNOWN;
-}
-
-static struct plan_processor describe_processor(const struct step *step, const struct job *job,
-                                                const struct processor *processor)
-{
-    const struct handoff *handoff = processor->handoff;
-    struct plan_processor described = {
-        .job = job->row.name,
-        .processor = processor->placement.processor,
-        .owner = processor->placement.agent,
-        .gone = step->event->now_ms >= given_up_at(step->cluster, job, &processor->placement),
-        .behind = PLAN_UNKNOWN,
-    };
-    if (handoff == NULL)
-        return described;
-    described.target = handoff->row.target;
-    described.fixed = !handoff->row.planned || (handoff->row.state != HANDOFF_STATE_LEARNING &&
-                                                handoff->row.state != HANDOFF_STATE_CAUGHT_UP);
-    described.behind = records_behind(step->cluster, processor);
-    /* Whoever is asked for, what has no owner left is taken over. */
-    if (described.gone || described.owner == NULL)
-        described.fixed = false;
-    return described;
-}
-
-static void list_processors(const struct step *step, struct placing *placing)
-{
-    const struct cluster *cluster = step->cluster;
-    size_t count = 0;
-    for (size_t i = 0; i < cluster->jobs.count; i++)
-        count += cluster->jobs.items[i]->processors.count;
-    placing->processors = mem_calloc(count, sizeof(*placing->processors));
-    placing->sources = mem_calloc(count, sizeof(struct processor *));
-    placing->jobs = mem_calloc(count, sizeof(struct job *));
-    placing->kept_records = mem_calloc(count, sizeof(uint64_t));
-    placing->first = mem_calloc(cluster->jobs.count, sizeof(size_t));
-    for (size_t i = 0; i < cluster->jobs.count; i++) {
-        struct job *job = cluster->jobs.items[i];
-        placing->first[i] = SIZE_MAX;
-        if (job->row.state != JOB_STATE_RUNNING)
-            continue;
-        placing->first[i] = placing->processor_count;
-        for (size_t p = 0; p < job->processors.count; p++) {
-            size_t at = placing->processor_count++;
-            placing->sources[at] = &job->processors.items[p];
-            placing->jobs[at] = job;
-            placing->processors[at] = describe_processor(step, job, &job->processors.items[p]);
-        }
-    }
-}
-
-static void count_task(const struct cluster *cluster, const char *agent_id, uint32_t *loads)
-{
-    size_t index;
-    if (agent_id != NULL && cluster_find_agent(cluster, agent_id, &index))
-        loads[index]++;
-}
-
-/* How many tasks each agent has, learners and those that it is still to close among them. */
-static uint32_t *count_loads(const struct cluster *cluster)
-{
-    uint32_t *loads = mem_calloc(cluster->agents.count, sizeof(uint32_t));
-    for (size_t i = 0; i < cluster->jobs.count; i++) {
-        const struct job *job = cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++) {
-            const struct handoff *handoff = job->processors.items[p].handoff;
-            count_task(cluster, job->processors.items[p].placement.agent, loads);
-            if (handoff != NULL && handoff_before_release(handoff->row.state))
-                count_task(cluster, handoff->row.target, loads);
-        }
-    }
-    return loads;
-}
-
-/* Offsets only compare within a processor, where a state that is further has the higher sum. */
-static uint64_t records_of(const struct kept_state *kept)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < kept->learned.count; i++)
-        if (kept->learned.items[i].offset > 0 &&
-            __builtin_add_overflow(sum, (uint64_t)kept->learned.items[i].offset, &sum))
-            return UINT64_MAX;
-    return sum;
-}
-
-static void note_kept(const struct cluster *cluster, const struct agent *agent,
-                      struct placing *placing)
-{
-    for (size_t i = 0; i < agent->kept.count; i++) {
-        const struct kept_state *kept = &agent->kept.items[i];
-        size_t index;
-        if (!cluster_find_job(cluster, kept->job, &index) || placing->first[index] == SIZE_MAX)
-            continue;
-        const struct job *job = cluster->jobs.items[index];
-        if (strcmp(job->row.incarnation, kept->job_incarnation) != 0 ||
-            kept->processor >= job->processors.count)
-            continue;
-        size_t at = placing->first[index] + kept->processor;
-        uint64_t records = records_of(kept);
-        if (placing->processors[at].kept_on != NULL && placing->kept_records[at] >= records)
-            continue;
-        placing->processors[at].kept_on = agent->row.agent_id;
-        placing->kept_records[at] = records;
-    }
-}
-
-static void list_agents(const struct step *step, struct placing *placing)
-{
-    const struct cluster *cluster = step->cluster;
-    uint32_t *loads = count_loads(cluster);
-    placing->agents = mem_calloc(cluster->agents.count, sizeof(*placing->agents));
-    for (size_t i = 0; i < cluster->agents.count; i++) {
-        const struct agent *agent = cluster->agents.items[i];
-        if (!may_receive(step, agent))
-            continue;
-        placing->agents[placing->agent_count++] = (struct plan_agent){
-            .agent_id = agent->row.agent_id, .capacity = agent->row.capacity, .load = loads[i]};
-        note_kept(cluster, agent, placing);
-    }
-    free(loads);
-}
-
-/* ---- newcomers (D5): who owns nothing of the job when it is looked at first, once per start */
-
-/*
- * Whether it has come to a job that others run. Who was there when a job was placed first has got
- * its share, if only nothing.
- */
-static bool comes_to(const struct job *job, const char *agent_id)
-{
-    bool others = false;
-    for (size_t p = 0; p < job->processors.count; p++) {
-        const char *owner = job->processors.items[p].placement.agent;
-        if (rows_text_equal(owner, agent_id))
-            return false;
-        others = others || owner != NULL;
-    }
-    return others;
-}
-
-static bool is_newcomer(const struct job *job, const struct agent *agent)
-{
-    const struct arrival_row *arrival = cluster_arrival(job, agent->row.agent_id);
-    if (arrival != NULL && strcmp(arrival->incarnation, agent->row.incarnation) == 0)
-        return arrival->open;
-    return comes_to(job, agent->row.agent_id);
-}
-
-static void list_newcomers(const struct step *step, struct placing *placing)
-{
-    const struct cluster *cluster = step->cluster;
-    for (size_t i = 0; i < cluster->jobs.count; i++) {
-        const struct job *job = cluster->jobs.items[i];
-        if (job->row.state != JOB_STATE_RUNNING)
-            continue;
-        for (size_t a = 0; a < placing->agent_count; a++) {
-            const struct agent *agent = cluster_agent(cluster, placing->agents[a].agent_id);
-            if (!is_newcomer(job, agent))
-                continue;
-            placing->newcomers =
-                mem_grow(placing->newcomers, placing->newcomer_count, &placing->newcomer_capacity,
-                         sizeof(struct plan_newcomer));
-            placing->newcomers[placing->newcomer_count++] =
-                (struct plan_newcomer){.job = job->row.name, .agent_id = agent->row.agent_id};
-        }
-    }
-}
-
-/* What it is owed is not known while processors are with agents that may come back or go. */
-static bool is_settled(const struct step *step, const struct job *job)
-{
-    for (size_t p = 0; p < job->processors.count; p++) {
-        const char *owner = job->processors.items[p].placement.agent;
-        if (owner == NULL || !may_receive(step, cluster_agent(step->cluster, owner)))
-            return false;
-    }
-    return true;
-}
-
-static bool is_owed(const struct job *job, const struct placing *placing, const struct plan *plan,
-                    const char *agent_id)
-{
-    for (size_t p = 0; p < job->processors.count; p++) {
-        const struct handoff *handoff = job->processors.items[p].handoff;
-        if (handoff != NULL && strcmp(handoff->row.target, agent_id) == 0)
-            return true;
-    }
-    for (size_t i = 0; i < plan->change_count; i++)
-        if (plan->changes[i].kind == PLAN_KIND_HAND_OVER &&
-            placing->jobs[plan->changes[i].processor] == job &&
-            strcmp(plan->changes[i].target, agent_id) == 0)
-            return true;
-    return false;
-}
-
-static void note_arrivals(struct step *step, const struct placing *placing, const struct plan *plan)
-{
-    for (size_t i = 0; i < step->cluster->jobs.count; i++) {
-        struct job *job = step->cluster->jobs.items[i];
-        if (job->row.state != JOB_STATE_RUNNING)
-            continue;
-        bool settled = is_settled(step, job);
-        for (size_t a = 0; a < placing->agent_count; a++) {
-            const struct agent *agent = cluster_agent(step->cluster, placing->agents[a].agent_id);
-            const struct arrival_row *arrival = cluster_arrival(job, agent->row.agent_id);
-            bool known =
-                arrival != NULL && strcmp(arrival->incarnation, agent->row.incarnation) == 0;
-            if (known && !arrival->open)
-                continue;
-            bool newcomer = false;
-            for (size_t n = 0; n < placing->newcomer_count && !newcomer; n++)
-                newcomer = placing->newcomers[n].job == job->row.name &&
-                           strcmp(placing->newcomers[n].agent_id, agent->row.agent_id) == 0;
-            step_set_arrival(step, job, agent,
-                             newcomer &&
-                                 (!settled || is_owed(job, placing, plan, agent->row.agent_id)));
-        }
-    }
-}
-
-static void finish_placing(struct placing *placing)
-{
-    free(placing->agents);
-    free(placing->processors);
-    free(placing->sources);
-    free(placing->jobs);
-    free(placing->kept_records);
-    free(placing->newcomers);
-    free(placing->first);
-}
-
 /* ---- carrying the plan out */
 
 static void give_placed(struct step *step, struct processor *processor, struct agent *agent,
@@ -336,64 +72,82 @@ static void give_placed(struct step *step, struct processor *processor, struct a
                "epoch %llu: %s", (unsigned long long)processor->placement.epoch, reason);
 }
 
-/* Hand-overs of the job during which the target learns. */
-static uint32_t count_learners(const struct job *job)
+/* Its owner was lost for too long. */
+static void take_over(struct step *step, struct job *job, struct processor *processor,
+                      struct agent *target, const char *reason)
 {
-    uint32_t count = 0;
-    for (size_t p = 0; p < job->processors.count; p++) {
-        const struct handoff *handoff = job->processors.items[p].handoff;
-        count += handoff != NULL && handoff_before_release(handoff->row.state);
-    }
-    return count;
+    struct agent *owner = processor->placement.agent != NULL
+                              ? cluster_agent(step->cluster, processor->placement.agent)
+                              : NULL;
+    step_handoff_force(step, job, processor, target, reason);
+    if (owner != NULL && owner != target)
+        step_note_taken_over(step, job, owner);
 }
 
 static void hand_over(struct step *step, const struct job *job, struct processor *processor,
                       struct agent *target, const char *reason)
 {
-    uint32_t limit = job->row.spec.max_learners;
     if (processor->handoff != NULL)
         step_handoff_cancel(step, processor->handoff, true,
                             "superseded: a newcomer is better off with it");
-    if (step->event->now_ms < processor->handoff_retry_ms ||
-        (limit > 0 && count_learners(job) >= limit))
-        return; /* the plan says it again later */
     step_handoff_start(step, job, processor,
                        (struct handoff_wish){.target = target,
                                              .planned = true,
-                                             .operation = step_rebalance_of(step->cluster, job),
+                                             .operation = cluster_rebalance_of(step->cluster, job),
                                              .reason = reason});
 }
 
-static void carry_out(struct step *step, const struct placing *placing, const struct plan *plan)
+/* True: something was done at once, that will not end some time and so lead to the next plan. */
+static bool carry_out(struct step *step, const struct placing *placing, const struct plan *plan)
 {
+    bool done = false;
     for (size_t i = 0; i < plan->change_count; i++) {
         const struct plan_change *planned = &plan->changes[i];
         struct processor *processor = placing->sources[planned->processor];
-        const struct job *job = placing->jobs[planned->processor];
+        struct job *job = placing->jobs[planned->processor];
         struct agent *target =
             planned->target != NULL ? cluster_agent(step->cluster, planned->target) : NULL;
         switch (planned->kind) {
         case PLAN_KIND_PLACE:
             if (processor->handoff != NULL || processor->placement.agent != NULL)
-                step_handoff_force(step, job, processor, target, planned->reason);
+                take_over(step, job, processor, target, planned->reason);
             else
                 give_placed(step, processor, target, planned->reason);
+            done = true;
             break;
         case PLAN_KIND_CANCEL:
             step_handoff_cancel(step, processor->handoff, true, planned->reason);
+            done = true;
             break;
         case PLAN_KIND_HAND_OVER:
             hand_over(step, job, processor, target, planned->reason);
             break;
+        case PLAN_KIND_WAIT:
+            break; /* explain_waits */
         }
     }
+    return done;
+}
+
+static char *say_why_not(const struct placing *placing)
+{
+    size_t barred = 0;
+    for (size_t i = 0; i < placing->agent_count; i++)
+        barred += placing->agents[i].cordoned;
+    if (placing->agent_count == 0)
+        return mem_strdup("no owner; no agent is alive");
+    if (barred == placing->agent_count)
+        return mem_printf("no owner; %zu agents are alive and all are cordoned or drained", barred);
+    if (barred > 0)
+        return mem_printf("no owner; %zu agents have no room left, %zu are cordoned or drained",
+                          placing->agent_count - barred, barred);
+    return mem_strdup("no owner; the agents have no room left");
 }
 
 /* Those that stay without owner say why. Not an event: nothing happened to them. */
-static void explain_rest(struct step *step, const struct placing *placing, const struct plan *plan)
+static void explain_rest(struct step *step, const struct placing *placing)
 {
-    const char *reason = plan->unplaced_no_agent > 0 ? "no owner; no agent is alive"
-                                                     : "no owner; the agents have no room left";
+    char *reason = say_why_not(placing);
     for (size_t i = 0; i < placing->processor_count; i++) {
         struct processor *processor = placing->sources[i];
         if (processor->placement.agent != NULL ||
@@ -404,6 +158,35 @@ static void explain_rest(struct step *step, const struct placing *placing, const
         change.placement.changed_at = step->event->now_at;
         step_change(step, &change);
     }
+    free(reason);
+}
+
+/* Nothing happened to them either, and the next plan says it anew. */
+static void explain_waits(const struct placing *placing, const struct plan *plan, int64_t now_at)
+{
+    bool *untaken = mem_calloc(placing->processor_count, sizeof(*untaken));
+    uint32_t waiting = 0;
+    for (size_t i = 0; i < placing->processor_count; i++) {
+        rows_text_set(&placing->sources[i]->waits, NULL);
+        rows_text_set(&placing->sources[i]->waits_for, NULL);
+    }
+    for (size_t i = 0; i < plan->change_count; i++) {
+        const struct plan_change *change = &plan->changes[i];
+        if (change->kind != PLAN_KIND_WAIT)
+            continue;
+        rows_text_set(&placing->sources[change->processor]->waits, change->reason);
+        rows_text_set(&placing->sources[change->processor]->waits_for, change->target);
+        placing->sources[change->processor]->waits_order = waiting++;
+        untaken[change->processor] = change->target == NULL;
+    }
+    for (size_t i = 0; i < placing->processor_count; i++) {
+        struct processor *processor = placing->sources[i];
+        if (!untaken[i])
+            processor->untaken_at = 0;
+        else if (processor->untaken_at == 0)
+            processor->untaken_at = now_at;
+    }
+    free(untaken);
 }
 
 static void earliest(int64_t now_ms, int64_t candidate_ms, int64_t *ret_ms)
@@ -412,37 +195,40 @@ static void earliest(int64_t now_ms, int64_t candidate_ms, int64_t *ret_ms)
         *ret_ms = candidate_ms;
 }
 
-/* When an owner will be given up, or a hand-over may be tried again. */
+/* When an owner will be given up, a hand-over may be tried again, or an agent is trusted again. */
 static int64_t next_plan(const struct step *step, const struct placing *placing)
 {
+    const struct cluster *cluster = step->cluster;
     int64_t now_ms = step->event->now_ms, next_ms = INT64_MAX;
     for (size_t i = 0; i < placing->processor_count; i++) {
         const struct processor *processor = placing->sources[i];
-        earliest(now_ms, given_up_at(step->cluster, placing->jobs[i], &processor->placement),
+        earliest(now_ms, placing_given_up_at(cluster, placing->jobs[i], processor, now_ms),
                  &next_ms);
+        earliest(now_ms, step_standbys_wake(cluster, placing->jobs[i], processor), &next_ms);
         earliest(now_ms, processor->handoff_retry_ms, &next_ms);
     }
+    for (size_t i = 0; i < cluster->agents.count; i++)
+        earliest(now_ms, cluster->agents.items[i]->newcomer_from_ms, &next_ms);
     return next_ms;
 }
 
 void step_place(struct step *step)
 {
-    struct placing placing = {0};
+    struct placing placing;
     struct plan plan;
-    list_processors(step, &placing);
-    list_agents(step, &placing);
-    list_newcomers(step, &placing);
-    plan_compute(&(struct plan_input){.agents = placing.agents,
-                                      .agent_count = placing.agent_count,
-                                      .processors = placing.processors,
-                                      .processor_count = placing.processor_count,
-                                      .newcomers = placing.newcomers,
-                                      .newcomer_count = placing.newcomer_count},
-                 &plan);
-    carry_out(step, &placing, &plan);
-    explain_rest(step, &placing, &plan);
-    note_arrivals(step, &placing, &plan);
-    step->cluster->place_ms = next_plan(step, &placing);
+    placing_init(&placing, step->cluster, step->event->now_ms);
+    step_list_newcomers(step, &placing);
+    struct plan_input input = placing_input(&placing);
+    plan_compute(&input, &plan);
+    bool done = carry_out(step, &placing, &plan);
+    step_plan_standbys(step, &placing);
+    explain_rest(step, &placing);
+    explain_waits(&placing, &plan, step->event->now_at);
+    step_note_arrivals(step, &placing, &plan);
+    step_note_even(step, &placing, &plan);
+    /* What was given out or taken back has made the loads others: at once another look, or whoever
+     * is still owed something, or waits for the job to be even, waits for the next accident. */
+    step->cluster->place_ms = done ? step->event->now_ms : next_plan(step, &placing);
     plan_finish(&plan);
-    finish_placing(&placing);
+    placing_finish(&placing);
 }

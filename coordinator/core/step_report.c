@@ -7,7 +7,7 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "coordinator/core/handoff.h"
-#include "coordinator/core/step_internal.h"
+#include "coordinator/core/step_recovery.h"
 
 /* Of a failed task that names no problem. */
 #define FAILED_WITHOUT_CODE "task_failed"
@@ -36,6 +36,10 @@ static void is_active(struct step *step, struct processor *processor, const stru
     bool first = !placement->activated;
     struct change change = step_placement_change(processor);
     change.placement.activated = true;
+    if (first) {
+        step_note_active(step, processor, &change);
+        step_note_chosen(step, processor, &change);
+    }
     rows_text_set(&change.placement.trouble, NULL);
     step_change(step, &change);
     step_event(step,
@@ -109,10 +113,14 @@ static void judge(struct step *step, const struct job *job, struct processor *pr
         return;
     }
     processor->active_since_ms = 0;
-    if (report->state == TASK_STATE_FENCED)
+    if (report->state == TASK_STATE_PAUSED)
+        step_is_paused(step, job, processor);
+    else if (report->state == TASK_STATE_FENCED)
         is_fenced(step, processor, agent);
-    else if (report->state == TASK_STATE_FAILED)
+    else if (report->state == TASK_STATE_FAILED) {
         is_failed(step, processor, agent);
+        step_standby_rescue(step, job, processor);
+    }
 }
 
 /* ---- taking a report in */
@@ -170,11 +178,40 @@ static void note_stray(struct agent *agent, struct task_report *report)
     report->job_incarnation = NULL;
 }
 
+/* True: it was one of a standby that the agent has. */
+static bool take_standby(struct step *step, struct agent *agent, struct task_report *report)
+{
+    const struct job *job = cluster_job(step->cluster, report->job);
+    if (report->role != TASK_ROLE_STANDBY || report->epoch != 0 || job == NULL ||
+        strcmp(job->row.incarnation, report->job_incarnation) != 0 ||
+        report->processor >= job->processors.count)
+        return false;
+    struct processor *processor = &job->processors.items[report->processor];
+    struct standby *standby = cluster_standby(processor, agent->row.agent_id);
+    if (standby == NULL)
+        return false;
+    drop_unknown_partitions(&job->row, report);
+    cluster_set_observed(&standby->observed, agent, report);
+    step_standby_reported(step, job, processor, standby);
+    return true;
+}
+
+/* For estimates of what would be learned. */
+static void note_rate(struct step *step, const struct task_report *report)
+{
+    struct job *job = cluster_job(step->cluster, report->job);
+    if (job != NULL && report->state == TASK_STATE_LEARNING && report->replayed_per_s > 0)
+        job->replayed_per_s = report->replayed_per_s;
+}
+
 static void take_task(struct step *step, struct agent *agent, struct task_report *report)
 {
     struct cluster *cluster = step->cluster;
     struct job *job;
     bool learns;
+    note_rate(step, report);
+    if (take_standby(step, agent, report))
+        return;
     struct processor *processor = find_task(cluster, agent, report, &job, &learns);
     if (processor == NULL) {
         note_stray(agent, report);
@@ -186,6 +223,7 @@ static void take_task(struct step *step, struct agent *agent, struct task_report
         step_handoff_learner_reported(step, processor);
         return;
     }
+    step_keep_told(processor);
     cluster_set_observed(&processor->observed, agent, report);
     int64_t due_ms = processor->observed.stored_ms != 0
                          ? processor->observed.stored_ms + OBSERVATION_INTERVAL_MS
@@ -195,27 +233,68 @@ static void take_task(struct step *step, struct agent *agent, struct task_report
     judge(step, job, processor, agent);
 }
 
-/* How far its learners may go: what their owners have committed, as far as that is fresh (D3.3). */
+/* Not before it has all skips: a record that one is about may be below that T1. */
+static void follow(const struct step *step, const struct agent *agent, const struct job *job,
+                   uint32_t processor, struct report_answer *answer, size_t *capacity)
+{
+    if (!cluster_knows_skips(step->cluster, job, agent))
+        return;
+    answer->follow.items =
+        mem_grow(answer->follow.items, answer->follow.count, capacity, sizeof(struct follow));
+    answer->follow.count += cluster_follow(step->cluster, job, processor, step->event->now_ms,
+                                           &answer->follow.items[answer->follow.count]);
+}
+
+static void follow_standbys(const struct step *step, const struct agent *agent,
+                            struct report_answer *answer, size_t *capacity)
+{
+    for (size_t i = 0; i < step->cluster->jobs.count; i++) {
+        const struct job *job = step->cluster->jobs.items[i];
+        if (job->row.spec.standbys == 0)
+            continue;
+        for (uint32_t p = 0; p < job->processors.count; p++)
+            if (cluster_standby(&job->processors.items[p], agent->row.agent_id) != NULL)
+                follow(step, agent, job, p, answer, capacity);
+    }
+}
+
+/* How far its learners and standbys may go: what their owners have committed, as far as that is
+ * fresh (D3.3). */
 static void answer_follow(struct step *step, const struct agent *agent)
 {
     const struct cluster *cluster = step->cluster;
+    const struct agent_drain *drain = &agent->row.drain;
+    bool leaving = cluster_agent_leaving(agent);
     struct report_answer *answer = mem_calloc(1, sizeof(*answer));
-    answer->follow.items = mem_calloc(cluster->handoffs.count, sizeof(struct follow));
+    answer->safe_to_stop = leaving && drain->state == DRAIN_STATE_DRAINED;
+    answer->drain_refused = !leaving && step->event->report.leaving != AGENT_LEAVING_NO;
+    size_t capacity = 0;
     for (size_t i = 0; i < cluster->handoffs.count; i++) {
         const struct handoff_row *row = &cluster->handoffs.items[i]->row;
         if (!handoff_before_release(row->state) || strcmp(row->target, agent->row.agent_id) != 0)
             continue;
-        answer->follow.count +=
-            cluster_follow(cluster, cluster_job(cluster, row->job), row->processor,
-                           step->event->now_ms, &answer->follow.items[answer->follow.count]);
+        follow(step, agent, cluster_job(cluster, row->job), row->processor, answer, &capacity);
     }
+    follow_standbys(step, agent, answer, &capacity);
     step_answer(step, step->event->request, 200, &schema_report_answer, answer);
+}
+
+static uint64_t highest_epoch(const struct agent_report *report)
+{
+    uint64_t epoch = 0;
+    for (size_t i = 0; i < report->tasks.count; i++)
+        if (report->tasks.items[i].epoch > epoch)
+            epoch = report->tasks.items[i].epoch;
+    return epoch;
 }
 
 void step_report(struct step *step)
 {
     const struct coord_event *event = step->event;
     struct agent_report *report = &step->event->report;
+    if (step_recovery_doubt_heard(step, report->incarnation, report->version,
+                                  highest_epoch(report)))
+        return;
     struct agent *agent = step_heard(step, event->name, report->incarnation);
     if (agent == NULL)
         return;
@@ -224,6 +303,7 @@ void step_report(struct step *step)
     if (agent->stopping && !report->stopping)
         step->place = true; /* it stays, after all */
     agent->stopping = report->stopping;
+    step_drain_wished(step, agent, report->leaving);
     cluster_clear_strays(agent);
     for (size_t i = 0; i < report->tasks.count; i++)
         take_task(step, agent, &report->tasks.items[i]);
@@ -243,16 +323,24 @@ static int64_t due_at(const struct processor *processor)
                                     : observed->received_ms;
 }
 
-/* What was stored of the same partition, or NULL. */
-static const struct partition_progress *find_stored(const struct processor *processor,
-                                                    const struct partition_progress *like)
+/* The entry of the same partition, or NULL. */
+static const struct partition_progress *find_like(const struct partition_progress *items,
+                                                  size_t count,
+                                                  const struct partition_progress *like)
 {
-    for (size_t i = 0; i < processor->stored.count; i++) {
-        const struct partition_progress *stored = &processor->stored.items[i];
-        if (stored->topic == like->topic && stored->partition == like->partition)
-            return stored;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (items[i].topic == like->topic && items[i].partition == like->partition)
+            return &items[i];
     return NULL;
+}
+
+static int64_t last_t1(const struct processor *processor, const struct partition_progress *like)
+{
+    const struct partition_progress *last =
+        find_like(processor->told.items, processor->told.count, like);
+    if (last == NULL)
+        last = find_like(processor->stored.items, processor->stored.count, like);
+    return last != NULL ? last->t1 : API_UNKNOWN;
 }
 
 /*
@@ -266,11 +354,12 @@ static struct partition_progress *make_stored(const struct processor *processor,
     struct partition_progress *items = mem_calloc(report->progress.count, sizeof(*items));
     for (size_t i = 0; i < report->progress.count; i++) {
         const struct partition_progress *told = &report->progress.items[i];
-        const struct partition_progress *stored = find_stored(processor, told);
+        const struct partition_progress *stored =
+            find_like(processor->stored.items, processor->stored.count, told);
         items[i] = *told;
         items[i].log_start = items[i].stable_end = items[i].end = API_UNKNOWN;
-        if (told->t1 == API_UNKNOWN && stored != NULL)
-            items[i].t1 = stored->t1;
+        if (told->t1 == API_UNKNOWN)
+            items[i].t1 = last_t1(processor, told);
         if (told->t2 == API_UNKNOWN && stored != NULL)
             items[i].t2 = stored->t2;
     }

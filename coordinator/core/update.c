@@ -39,6 +39,7 @@ void kafka_call_finish(struct kafka_call *call)
     free(call->dead_letter);
     finish_offsets(call->offsets.items, call->offsets.count);
     finish_texts(call->transactional_ids.items, call->transactional_ids.count);
+    finish_texts(call->groups.items, call->groups.count);
     *call = (struct kafka_call){0};
 }
 
@@ -53,6 +54,7 @@ static void finish_topic(struct kafka_topic *topic)
 void kafka_result_finish(struct kafka_result *result)
 {
     struct kafka_inspection *inspection = &result->inspection;
+    free(result->job);
     free(result->detail);
     for (size_t i = 0; i < inspection->inputs.count; i++)
         finish_topic(&inspection->inputs.items[i]);
@@ -60,8 +62,15 @@ void kafka_result_finish(struct kafka_result *result)
     finish_topic(&inspection->output);
     finish_topic(&inspection->dead_letter);
     free(inspection->broker_detail);
+    free(inspection->group_who);
     free(inspection->group_state);
     finish_offsets(result->committed.items, result->committed.count);
+    for (size_t i = 0; i < result->groups.count; i++) {
+        free(result->groups.items[i].group_id);
+        free(result->groups.items[i].who);
+        free(result->groups.items[i].error);
+    }
+    free(result->groups.items);
     *result = (struct kafka_result){0};
 }
 

@@ -23,6 +23,10 @@ enum change_kind {
     CHANGE_OPERATION,
     CHANGE_HANDOFF, /* one that has ended leaves the memory */
     CHANGE_ARRIVAL,
+    CHANGE_STANDBY,
+    CHANGE_STANDBY_REMOVED, /* standby.job, .processor and .agent only */
+    CHANGE_MAINTENANCE,
+    CHANGE_SKIP,
     CHANGE_EVENT,
     CHANGE_OBSERVATION /* T1/T2 of a processor; not a decision, written in slices */
 };
@@ -47,6 +51,9 @@ struct change { /* owns its row */
         struct operation_row operation;
         struct handoff_row handoff;
         struct arrival_row arrival;
+        struct standby_row standby;
+        struct maintenance_row maintenance;
+        struct skip_row skip;
         struct event_view event;
         struct observation_row observation;
     };
@@ -61,7 +68,13 @@ enum kafka_call_kind {
     KAFKA_CALL_INSPECT, /* topics, group, offsets: see struct kafka_inspection */
     KAFKA_CALL_COMMIT, /* commit `offsets` with `metadata`, the group being empty; then read back */
     KAFKA_CALL_SAMPLE, /* up to 1,000 keyed records of each partition: which hash explains all? */
-    KAFKA_CALL_FENCE   /* init_transactions once for each of `transactional_ids` */
+    KAFKA_CALL_FENCE,  /* init_transactions once for each of `transactional_ids` */
+    KAFKA_CALL_TOPICS, /* of a job that runs: the topics of an INSPECT, and where inputs start */
+    KAFKA_CALL_GROUPS, /* who is in each of `groups` */
+    KAFKA_CALL_CLAIM,  /* what is committed, again with the metadata of `offsets`, which the broker
+                          refuses while the group has members; then read back */
+    KAFKA_CALL_STAMPS, /* what the group has committed for the first `partitions` of each input */
+    KAFKA_CALL_COUNT
 };
 
 struct kafka_offset {
@@ -80,17 +93,21 @@ struct kafka_call { /* owns its texts */
         char **items;
         size_t count;
     } inputs;
-    char *output, *dead_letter;              /* INSPECT; may be NULL */
+    char *output, *dead_letter;              /* INSPECT, TOPICS; may be NULL */
     bool transactions;                       /* INSPECT: exactly_once needs brokers >= 2.5 */
-    uint32_t partitions_initial, partitions; /* SAMPLE */
+    uint32_t partitions_initial, partitions; /* SAMPLE; STAMPS has the latter alone */
     struct {
         struct kafka_offset *items;
         size_t count;
-    } offsets; /* COMMIT */
+    } offsets; /* COMMIT, CLAIM */
     struct {
         char **items;
         size_t count;
     } transactional_ids; /* FENCE */
+    struct {
+        char **items;
+        size_t count;
+    } groups; /* GROUPS */
 };
 
 struct kafka_partition {
@@ -121,6 +138,7 @@ struct kafka_inspection {
     bool transactions_supported;
     char *broker_detail; /* what the brokers support, for the refusal's text */
     uint32_t group_members;
+    char *group_who;   /* the members, for people; NULL: there are none */
     char *group_state; /* "Empty", "Stable", ..., or NULL when there is no such group */
 };
 
@@ -130,9 +148,17 @@ struct kafka_sample { /* counts of records that were read */
     uint64_t both;           /* ... that lie where both do: they tell nothing */
 };
 
+struct kafka_group {
+    char *group_id;
+    uint32_t members;
+    char *who;   /* "app-1 at 10.0.0.1, ...", a few of them; NULL: there are none */
+    char *error; /* why nothing is known of it; NULL: the above is known */
+};
+
 struct kafka_result { /* owned by the event; the step may take from it */
     uint64_t id;
     enum kafka_call_kind kind;
+    char *job;    /* of the call */
     bool failed;  /* the call was not answered or refused: `detail` says why; repeat if it still
                      matters */
     bool refused; /* with failed: repeating is no use until something else changes */
@@ -141,7 +167,12 @@ struct kafka_result { /* owned by the event; the step may take from it */
     struct {
         struct kafka_offset *items;
         size_t count;
-    } committed; /* COMMIT: what Kafka holds now */
+    } committed; /* COMMIT, CLAIM: what Kafka holds now; STAMPS: of those partitions that have an
+                    offset */
+    struct {
+        struct kafka_group *items;
+        size_t count;
+    } groups; /* GROUPS: each that was asked for */
     struct kafka_sample sample;
 };
 
@@ -188,7 +219,7 @@ void update_change(struct update *update, struct cluster *cluster, struct change
 
 /*
  * Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs
- * before placements, observations, hand-overs and arrivals.
+ * before placements, observations, hand-overs, arrivals, standbys and skips.
  */
 void cluster_apply(struct cluster *cluster, struct change *change);
 

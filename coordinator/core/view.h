@@ -16,6 +16,14 @@ void view_operation(const struct operation_row *row, struct operation_view *ret_
 /* Without what only reports tell (lag, rate, what it waits for): those are unknown. */
 void view_handoff(const struct handoff_row *row, struct handoff_view *ret_view);
 
+void view_skip(const struct job_row *job, const struct skip_row *row, struct skip_view *ret_view);
+void view_pause(const struct hold *hold, struct pause_view *ret_view);
+void view_maintenance(const struct maintenance_row *row, struct maintenance_view *ret_view);
+void view_eligibility(const struct agent_row *row, struct eligibility_view *ret_view);
+/* With what it has still; how far that is, coordinator/publish_drain.h adds. */
+void view_drain(const struct cluster *cluster, const struct agent *agent,
+                struct drain_view *ret_view);
+
 /* "op-<number>", as operations are named outside: free(). */
 char *view_operation_name(uint64_t id);
 /* The way back; false when `text` is not of that form. */

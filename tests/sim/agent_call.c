@@ -12,12 +12,15 @@
 
 /* ---- the store */
 
-static void take_positions(struct sim_task *task)
+void agent_take_positions(struct sim_task *task)
 {
-    for (size_t i = 0; i < task->core.partition_count; i++)
-        task->offsets[i] = task->store == NULL || !task->store->exists
-                               ? API_UNKNOWN
-                               : task->store->disk.learned[agent_partition(task, i)];
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        bool exists = task->store != NULL && task->store->exists;
+        size_t partition = agent_partition(task, i);
+
+        task->offsets[i] = exists ? task->store->disk.learned[partition] : API_UNKNOWN;
+        task->records[i] = exists ? task->store->disk.records[partition] : API_UNKNOWN;
+    }
 }
 
 static void open_store(struct world *world, struct sim_task *task)
@@ -38,19 +41,23 @@ static void open_store(struct world *world, struct sim_task *task)
         checks_disk(world, task);
     world->tally->of[TALLY_KEPT] += condition == STORE_MODEL_KEPT;
     world->tally->of[TALLY_SET_ASIDE] += condition == STORE_MODEL_SET_ASIDE;
-    take_positions(task);
+    agent_take_positions(task);
     event = agent_event(task, TASK_EVENT_STORE_OPENED, NULL, "damaged");
     event->offsets = task->offsets;
+    event->records = task->records;
     event->set_aside = condition == STORE_MODEL_SET_ASIDE;
 }
 
 static void checkpoint(struct world *world, struct sim_task *task)
 {
-    int64_t learned[KAFKA_PARTITIONS_MAX] = {API_UNKNOWN, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN};
+    struct store_position positions[KAFKA_PARTITIONS_MAX];
 
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        positions[i] = (struct store_position){API_UNKNOWN, API_UNKNOWN};
     for (size_t i = 0; i < task->core.partition_count; i++)
-        learned[agent_partition(task, i)] = task->core.partitions[i].freezing;
-    store_model_freeze(task->store, learned,
+        positions[agent_partition(task, i)] = (struct store_position){
+            task->core.partitions[i].freezing, task->core.partitions[i].records};
+    store_model_freeze(task->store, positions,
                        world->now_ms + (world_chance(world, 50) ? world_between(world, 100, 5000)
                                                                 : world_between(world, 1, 50)));
     task->flush_running = true;
@@ -59,6 +66,8 @@ static void checkpoint(struct world *world, struct sim_task *task)
 
 static void drop_state(struct world *world, struct sim_task *task)
 {
+    struct task_event *event;
+
     world->tally->of[TALLY_REPAIR]++;
     task->flush_running = false;
     if (task->store_open && world->config.mutation != MUTATION_REPAIR_KEEPS_STATE &&
@@ -66,8 +75,10 @@ static void drop_state(struct world *world, struct sim_task *task)
         (void)agent_event(task, TASK_EVENT_STORE_FAILED, "store_failed", "a checkpoint failed");
         return;
     }
-    take_positions(task);
-    agent_event(task, TASK_EVENT_STATE_DROPPED, NULL, NULL)->offsets = task->offsets;
+    agent_take_positions(task);
+    event = agent_event(task, TASK_EVENT_STATE_DROPPED, NULL, NULL);
+    event->offsets = task->offsets;
+    event->records = task->records;
 }
 
 static void set_aside(struct world *world, struct sim_task *task)
@@ -97,6 +108,7 @@ static void close_all(struct world *world, struct sim_task *task)
     close_producer(world, task);
     if (task->store_open)
         store_model_close(task->store);
+    task->seed.active = false;
     task->store_open = task->consumer_open = task->assigned = task->flush_running = false;
     (void)agent_event(task, TASK_EVENT_CLOSED, NULL, NULL);
 }
@@ -169,18 +181,20 @@ static struct kafka_offsets offsets_of(const struct sim_task *task)
             (struct task_committed){.offset = task->core.partitions[i].committing,
                                     .stamped = true,
                                     .stamp = task_stamp(&task->core)};
+        offsets.of[agent_partition(task, i)].stamp.records = task->core.partitions[i].records;
     }
     return offsets;
 }
 
 /* One request of a commit arrives. */
-static enum kafka_result apply_commit(struct world *world, struct sim_task *task)
+static enum kafka_reply apply_commit(struct world *world, struct sim_task *task)
 {
     struct sim_producer *producer = &task->producer;
     struct kafka_offsets offsets;
 
     switch (task->call.stage) {
     case COMMIT_OFFSETS:
+        checks_commits(world, task);
         offsets = offsets_of(task);
         if (world->config.exactly_once)
             return kafka_send_offsets(&world->kafka, task->processor, producer->epoch, &offsets,
@@ -200,11 +214,11 @@ static void apply_ranges(struct world *world, struct sim_task *task)
         task->ranges[i] = kafka_range(&world->kafka, agent_partition(task, i));
 }
 
-static enum kafka_result fetch_offsets(struct world *world, const struct sim_task *task,
-                                       struct task_committed *ret_committed)
+static enum kafka_reply fetch_offsets(struct world *world, const struct sim_task *task,
+                                      struct task_committed *ret_committed)
 {
     struct task_committed committed[KAFKA_PARTITIONS_MAX];
-    enum kafka_result result = kafka_fetch_offsets(&world->kafka, task->processor, committed);
+    enum kafka_reply result = kafka_fetch_offsets(&world->kafka, task->processor, committed);
 
     for (size_t i = 0; i < task->core.partition_count && result == KAFKA_OK; i++)
         ret_committed[i] = committed[agent_partition(task, i)];
@@ -421,6 +435,12 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
     switch (action) {
     case TASK_ACTION_OPEN_STORE:
         open_store(world, task);
+        break;
+    case TASK_ACTION_SEED:
+        agent_seed_start(world, task);
+        break;
+    case TASK_ACTION_CANCEL_SEED:
+        agent_seed_cancel(world, task);
         break;
     case TASK_ACTION_QUERY_RANGES:
     case TASK_ACTION_VERIFY:

@@ -1,4 +1,4 @@
-/* Agents: their life, their table of tasks, and the turns of a task's thread. */
+/* Tasks: their beginning and end, and the turns of a task's thread. */
 #include "tests/sim/agent_model.h"
 
 #include <assert.h>
@@ -10,9 +10,8 @@
 
 #define WAIT_MS_MAX        100
 #define RANGES_INTERVAL_MS 2000
-#define REPORT_INTERVAL_MS 500
+#define REPORT_INTERVAL_MS 100
 #define FLUSH_RETRY_MS     1000
-#define RESTART_PAUSE_MS   500
 
 size_t agent_partition(const struct sim_task *task, size_t index)
 {
@@ -33,52 +32,130 @@ struct task_event *agent_event(struct sim_task *task, enum task_event_kind kind,
 /* ---- tasks begin and end */
 
 static struct task_desired desired_of(enum task_role role, uint64_t epoch, uint64_t handoff,
-                                      bool release)
+                                      bool release, bool paused)
 {
     bool learner = role != TASK_ROLE_ACTIVE;
 
     return (struct task_desired){.epoch = learner ? 0 : epoch,
                                  .handoff = handoff,
                                  .learner = learner,
-                                 .release = !learner && release};
+                                 .release = !learner && release,
+                                 .paused = !learner && paused};
 }
 
-static struct sim_task *task_start(struct world *world, size_t agent,
-                                   const struct document_task *told, bool skip_poison)
+/* Owners alone hold back for others in the group. */
+static void desire_hold(struct task_desired *desired, bool frozen, bool waiting)
 {
-    uint32_t processor = told->processor;
-    struct task_desired desired = desired_of(told->role, told->epoch, told->handoff, told->release);
-    struct sim_task *task = mem_calloc(1, sizeof(*task));
+    desired->frozen = !desired->learner && frozen;
+    desired->waiting = !desired->learner && waiting;
+}
+
+void agent_take_rested(const struct document_task *told, int64_t *ret_t1)
+{
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        ret_t1[i] = API_UNKNOWN;
+    for (size_t i = 0; i < told->paused_t1.count; i++)
+        ret_t1[told->paused_t1.items[i].partition] = told->paused_t1.items[i].offset;
+}
+
+void agent_take_skips(const struct world *world, const struct document_task *told,
+                      struct sim_task *task)
+{
+    bool untold = world->config.mutation == MUTATION_SKIP_UNTOLD && told->role != TASK_ROLE_ACTIVE;
+
+    assert(told->skips.count <= API_SKIPS_MAX);
+    task->inbox.skip_count = untold ? 0 : told->skips.count;
+    for (size_t i = 0; i < task->inbox.skip_count; i++)
+        task->inbox.skips[i] = told->skips.items[i];
+}
+
+/* True: they are other ones than before. */
+static bool use_skips(struct sim_task *task)
+{
+    bool changed = task->skip_count != task->inbox.skip_count;
+
+    task->skip_count = task->inbox.skip_count;
+    for (size_t i = 0; i < task->skip_count; i++)
+        task->skips[i] = task->inbox.skips[i];
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        struct task_partition *partition = &task->core.partitions[i];
+
+        partition->skip_count = 0;
+        for (size_t k = 0; k < task->skip_count; k++) {
+            if (task->skips[k].partition != partition->partition)
+                continue;
+            if (partition->skip_count++ == 0)
+                partition->skips = &task->skips[k];
+        }
+    }
+    return changed; /* none is ever taken back */
+}
+
+static const int64_t *find_rested(struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        task->rested[i] = task->inbox.t1[agent_partition(task, i)];
+    return task->rested;
+}
+
+static int64_t origin_of(const struct document_job *job, uint32_t partition)
+{
+    for (size_t i = 0; i < job->origins.count; i++) {
+        if (job->origins.items[i].partition == partition)
+            return job->origins.items[i].offset;
+    }
+    return API_UNKNOWN;
+}
+
+static struct task_config make_config(const struct document_job *job, uint32_t processor)
+{
     struct task_config config = {
-        .incarnation = WORLD_INCARNATION,
         .processor = processor,
-        .exactly_once = world->config.exactly_once,
-        .stateful = world->config.stateful,
+        .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
+        .stateful = job->spec.stateful,
         .commit_interval_ms = 50,
         .checkpoint_interval_ms = 400,
-        .acceptable_lag = world->config.acceptable_lag,
+        .acceptable_lag = job->spec.acceptable_lag,
+        .seed_records_min = 30,
     };
-    struct task_partition *partitions = mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(*partitions));
-    size_t count = 0;
 
-    for (uint32_t i = 0; i < world->kafka.partition_count; i++) {
-        if (kafka_processor_of(&world->kafka, i) == processor)
-            partitions[count++] = (struct task_partition){
-                .partition = i, .owned = true, .t0 = world->coordinator.origins[i]};
-    }
+    memcpy(config.incarnation, job->incarnation, sizeof(config.incarnation));
+    return config;
+}
+
+struct sim_task *agent_task_start(struct world *world, size_t agent, const struct sim_slot *slot)
+{
+    const struct document_task *told = &slot->told;
+    struct task_desired desired =
+        desired_of(told->role, told->epoch, told->handoff, told->release, slot->job.paused);
+    struct sim_task *task = mem_calloc(1, sizeof(*task));
+    struct task_config config = make_config(&slot->job, told->processor);
+    struct task_partition *partitions = mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(*partitions));
+
+    for (size_t i = 0; i < told->read.count; i++)
+        partitions[i] = (struct task_partition){.partition = told->read.items[i],
+                                                .owned = true, /* no job has been expanded */
+                                                .t0 = origin_of(&slot->job, told->read.items[i])};
+    desired.seed = agent_seed_of(&slot->job, told);
+    desire_hold(&desired, slot->job.frozen, slot->job.waiting);
     task->agent = agent;
-    task->processor = processor;
-    task->skip_poison = skip_poison;
+    task->processor = told->processor;
+    task->skip_poison = slot->job.spec.on_error == ON_ERROR_SKIP;
     task->role = told->role;
-    task_init(&task->core, &config, &desired, partitions, count, world->now_ms);
+    task_init(&task->core, &config, &desired, partitions, told->read.count, world->now_ms);
     world->tally->of[TALLY_LEARNER] += desired.learner;
-    (void)agent_event(task, TASK_EVENT_START, NULL, NULL);
-    world_trace(world, "agent %zu: task %u starts %s under epoch %llu", agent, processor,
+    agent_take_rested(told, task->inbox.t1);
+    agent_take_skips(world, told, task);
+    (void)use_skips(task);
+    agent_event(task, TASK_EVENT_START, NULL, NULL)->offsets =
+        told->paused_t1.count > 0 ? find_rested(task) : NULL;
+    agent_publish(world, task);
+    world_trace(world, "agent %zu: task %u starts %s under epoch %llu", agent, told->processor,
                 desired.learner ? "as a learner" : "active", (unsigned long long)desired.epoch);
     return task;
 }
 
-static void task_destroy(struct sim_task *task)
+void agent_task_destroy(struct sim_task *task)
 {
     if (task == NULL)
         return;
@@ -89,240 +166,55 @@ static void task_destroy(struct sim_task *task)
     free(task);
 }
 
-static bool is_done(const struct sim_task *task)
+bool agent_task_done(const struct sim_task *task)
 {
     return task->core.phase.state == TASK_PHASE_CLOSED && !task->consumer_open &&
            !task->store_open && task->event_count == 0 &&
            task->action_next == task->actions.count && !task->call.active;
 }
 
-/* ---- the table of tasks (agent/task_table.c) */
+/* ---- what is said of them */
 
-static void slot_tell(struct world *world, struct sim_slot *slot,
-                      const struct agent_document *document, const struct reconcile_action *action)
-{
-    slot->told = document->tasks.items[action->task];
-    slot->skip_poison = document->jobs.items == &world->jobs[1];
-}
-
-static void act_on_slot(struct world *world, size_t agent, const struct agent_document *document,
-                        const struct reconcile_action *action, struct sim_slot *slot)
-{
-    switch (action->kind) {
-    case RECONCILE_STOP:
-        slot->task->inbox.stop = true;
-        slot->task->poked = true;
-        slot->state = RECONCILE_STOPPING;
-        world->tally->of[TALLY_STOP]++;
-        break;
-    case RECONCILE_REMOVE:
-        slot->used = false;
-        break;
-    case RECONCILE_DESIRE:
-        slot_tell(world, slot, document, action);
-        slot->task->inbox.desired = true;
-        slot->task->inbox.role = slot->told.role;
-        slot->task->inbox.epoch = slot->told.epoch;
-        slot->task->inbox.handoff = slot->told.handoff;
-        slot->task->inbox.release = slot->told.release;
-        slot->task->inbox.skip_poison = slot->skip_poison;
-        slot->task->poked = true;
-        break;
-    case RECONCILE_START:
-        slot_tell(world, slot, document, action);
-        slot->used = true;
-        slot->spent = false;
-        slot->state = RECONCILE_RUNNING;
-        slot->reported = false;
-        slot->task = task_start(world, agent, &slot->told, slot->skip_poison);
-        slot->task->store =
-            world->config.stateful ? &world->agents[agent].disks[slot->told.processor] : NULL;
-        break;
-    }
-}
-
-/* The slots in use, and which they are. */
-static size_t view_slots(struct world *world, size_t agent, struct reconcile_slot *ret_views,
-                         struct sim_slot **ret_slots)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++) {
-        struct sim_slot *slot = &world->agents[agent].slots[i];
-
-        if (!slot->used)
-            continue;
-        ret_slots[count] = slot;
-        ret_views[count++] = (struct reconcile_slot){
-            .job = &world->jobs[slot->skip_poison ? 1 : 0],
-            .task = &slot->told,
-            .state = slot->state,
-            .retry_ms = slot->retry_ms,
-            .spent = slot->spent,
-        };
-    }
-    return count;
-}
-
-static void reconcile(struct world *world, size_t agent)
-{
-    struct sim_agent *self = &world->agents[agent];
-    struct document_task tasks[KAFKA_PROCESSORS_MAX];
-    struct agent_document document = {
-        .jobs = {.items = &world->jobs[self->wanted.skip_poison ? 1 : 0], .count = 1},
-        .tasks = {.items = tasks},
-    };
-    struct reconcile_slot views[KAFKA_PROCESSORS_MAX];
-    struct sim_slot *slots[KAFKA_PROCESSORS_MAX];
-    struct reconcile_actions actions;
-    size_t count = view_slots(world, agent, views, slots);
-
-    for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
-        if (self->wanted.of[i].wanted)
-            tasks[document.tasks.count++] = (struct document_task){
-                .job = world->jobs[0].name,
-                .processor = i,
-                .role = self->wanted.of[i].role,
-                .epoch = self->wanted.of[i].epoch,
-                .handoff = self->wanted.of[i].handoff,
-                .release = self->wanted.of[i].release,
-                .owned = world->owned[i],
-                .read = world->owned[i],
-            };
-    }
-    reconcile_compute(&document, views, count, world->now_ms, &actions);
-    for (size_t i = 0; i < actions.count; i++) {
-        const struct reconcile_action *action = &actions.items[i];
-
-        act_on_slot(world, agent, &document, action,
-                    action->slot != RECONCILE_NONE
-                        ? slots[action->slot]
-                        : &self->slots[document.tasks.items[action->task].processor]);
-    }
-    reconcile_actions_finish(&actions);
-}
-
-/* What agent/task_report.c says of a task. */
-static struct sim_report report_of(const struct world *world, const struct sim_task *task)
+static struct sim_report report_of(const struct sim_task *task)
 {
     const struct task *core = &task->core;
     struct sim_report report = {
         .agent = task->agent,
-        .start = world->agents[task->agent].starts,
         .processor = task->processor,
-        .learner = core->desired.learner,
+        .role = !core->desired.learner            ? TASK_ROLE_ACTIVE
+                : task->role == TASK_ROLE_STANDBY ? TASK_ROLE_STANDBY
+                                                  : TASK_ROLE_LEARNER,
         .state = task_state(core),
         .epoch = task_epoch(core),
         .handoff = core->desired.handoff,
         .released = core->released,
+        .consuming = task_may_output(core),
+        .caught_up_lag = task_caught_up_lag(core),
+        .halted_offset = API_UNKNOWN,
     };
 
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
-        report.t1[i] = report.t2[i] = API_UNKNOWN;
+        report.t0[i] = report.t1[i] = report.t2[i] = API_UNKNOWN;
     for (size_t i = 0; i < core->partition_count; i++) {
+        report.t0[agent_partition(task, i)] = core->partitions[i].t0;
         report.t1[agent_partition(task, i)] = core->partitions[i].t1;
         report.t2[agent_partition(task, i)] = core->partitions[i].position;
     }
+    size_t index;
+    if (task_halted(core, &index, &report.halted_offset))
+        report.halted_partition = agent_partition(task, index);
     memcpy(report.code, core->code, sizeof(report.code));
     return report;
 }
 
-static void post(struct world *world, const struct sim_report *report)
+void agent_publish(struct world *world, struct sim_task *task)
 {
-    struct sim_report copy = *report;
+    struct sim_report report = report_of(task);
 
-    mutation_bend_report(world, &copy);
-    if (copy.released)
-        checks_released(world, &copy);
-    coordinator_post(world, &copy);
-}
-
-static void slot_join(struct world *world, size_t agent, struct sim_slot *slot)
-{
-    struct sim_task *task = slot->task;
-    enum task_state state = task_state(&task->core);
-
-    world_trace(world, "agent %zu: task %u has ended", agent, task->processor);
-    slot->spent = (state == TASK_STATE_FENCED || task->core.released) &&
-                  task_epoch(&task->core) >= slot->told.epoch;
-    slot->retry_ms =
-        world->now_ms +
-        (slot->state == RECONCILE_STOPPING || state == TASK_STATE_CLOSED ? 0 : RESTART_PAUSE_MS);
-    slot->state = RECONCILE_DOWN;
-    slot->report = report_of(world, task);
-    slot->reported = true;
-    slot->report_due_ms = world->now_ms + REPORT_INTERVAL_MS;
-    post(world, &slot->report);
-    task_destroy(task);
-    slot->task = NULL;
-}
-
-void agent_tend(struct world *world, size_t agent)
-{
-    struct sim_agent *self = &world->agents[agent];
-    bool dirty = false;
-
-    for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++) {
-        struct sim_slot *slot = &self->slots[i];
-
-        if (slot->used && slot->task != NULL && is_done(slot->task)) {
-            slot_join(world, agent, slot);
-            dirty = true;
-        }
-        if (slot->used && slot->reported && world->now_ms >= slot->report_due_ms) {
-            slot->report_due_ms = world->now_ms + REPORT_INTERVAL_MS;
-            post(world, &slot->report);
-        }
-        dirty = dirty ||
-                (slot->used && slot->state == RECONCILE_DOWN && world->now_ms >= slot->retry_ms);
-    }
-    if (dirty && self->has_document)
-        reconcile(world, agent);
-}
-
-void agent_take_document(struct world *world, size_t agent, const struct sim_wanted *wanted)
-{
-    struct sim_agent *self = &world->agents[agent];
-
-    if (self->has_document && wanted->version <= self->wanted.version)
-        return;
-    self->wanted = *wanted;
-    self->has_document = true;
-    reconcile(world, agent);
-}
-
-void agent_take_follow(struct world *world, size_t agent, uint32_t processor, const int64_t *t1)
-{
-    struct sim_slot *slot = &world->agents[agent].slots[processor];
-
-    if (!slot->used || slot->state != RECONCILE_RUNNING)
-        return;
-    slot->task->inbox.follow = true;
-    memcpy(slot->task->inbox.followed, t1, sizeof(slot->task->inbox.followed));
-    slot->task->poked = true;
-}
-
-/* ---- the agent's life */
-
-void agent_start(struct world *world, size_t agent)
-{
-    world->agents[agent].starts++;
-    world->agents[agent].alive = true;
-    world_trace(world, "agent %zu starts", agent);
-    coordinator_register(world, agent);
-}
-
-void agent_crash(struct world *world, size_t agent)
-{
-    struct sim_agent *self = &world->agents[agent];
-
-    world_trace(world, "agent %zu crashes", agent);
-    self->alive = self->paused = self->has_document = false;
-    self->wanted = (struct sim_wanted){0};
-    for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++) {
-        task_destroy(self->slots[i].task);
-        self->slots[i] = (struct sim_slot){0};
-    }
+    mutation_bend_report(world, &report);
+    if (report.released)
+        checks_released(world, &report);
+    task->report = report;
 }
 
 /* ---- one event */
@@ -336,9 +228,8 @@ static void give(struct world *world, struct sim_task *task, struct task_event *
     task_step(&task->core, event, &task->actions);
     mutation_bend_step(world->config.mutation, task, event, &task->actions);
     if (world->config.mutation == MUTATION_EARLY_RELEASED && task->core.releasing) {
-        struct sim_report early = report_of(world, task);
-
-        post(world, &early);
+        agent_publish(world, task);
+        link_report_now(world, task->agent);
     }
     task->action_next = 0;
     task->wake_ms = task->actions.wake_ms;
@@ -365,18 +256,23 @@ static void give_next(struct world *world, struct sim_task *task)
 
 /* ---- a turn of the thread, stage by stage (agent/task_thread.c) */
 
-static void take_desired(struct sim_task *task)
+static void take_desired(struct world *world, struct sim_task *task)
 {
     struct task_event *event;
 
+    world->tally->of[TALLY_STANDBY_LEARNS] +=
+        task->role == TASK_ROLE_STANDBY && task->inbox.role == TASK_ROLE_LEARNER;
     if (task->role == TASK_ROLE_ACTIVE && task->inbox.role != TASK_ROLE_ACTIVE) {
         (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
         return;
     }
     event = agent_event(task, TASK_EVENT_DESIRED, NULL, NULL);
-    event->desired =
-        desired_of(task->inbox.role, task->inbox.epoch, task->inbox.handoff, task->inbox.release);
-    event->restart = task->inbox.skip_poison != task->skip_poison;
+    event->desired = desired_of(task->inbox.role, task->inbox.epoch, task->inbox.handoff,
+                                task->inbox.release, task->inbox.paused);
+    event->desired.seed = task->inbox.seed;
+    desire_hold(&event->desired, task->inbox.frozen, task->inbox.waiting);
+    event->offsets = task->inbox.rested ? find_rested(task) : NULL;
+    event->restart = use_skips(task) || task->inbox.skip_poison != task->skip_poison;
     task->skip_poison = task->inbox.skip_poison;
     task->role = task->inbox.role;
 }
@@ -388,10 +284,10 @@ static void take_followed(struct sim_task *task)
     agent_event(task, TASK_EVENT_FOLLOW, NULL, NULL)->offsets = task->followed;
 }
 
-static void serve_inbox(struct sim_task *task)
+static void serve_inbox(struct world *world, struct sim_task *task)
 {
     if (task->inbox.desired)
-        take_desired(task);
+        take_desired(world, task);
     if (task->inbox.follow)
         take_followed(task);
     if (task->inbox.stop)
@@ -453,13 +349,12 @@ bool agent_flush(struct world *world, struct sim_task *task)
 
 static void report(struct world *world, struct sim_task *task)
 {
-    struct sim_report fresh;
-
     if (world->now_ms < task->report_due_ms)
         return;
+    if (task->report_due_ms == 0)
+        link_report_now(world, task->agent);
     task->report_due_ms = world->now_ms + REPORT_INTERVAL_MS;
-    fresh = report_of(world, task);
-    post(world, &fresh);
+    agent_publish(world, task);
 }
 
 static void tick(struct world *world, struct sim_task *task)
@@ -484,11 +379,12 @@ static void run_stage(struct world *world, struct sim_task *task)
     switch (task->stage) {
     case SIM_STAGE_INBOX:
         task->poked = false;
-        serve_inbox(task);
+        serve_inbox(world, task);
         task->stage = SIM_STAGE_STORE;
         break;
     case SIM_STAGE_STORE:
         serve_store(world, task);
+        agent_seed_serve(world, task);
         task->read_left = (uint32_t)world_between(world, 1, 12);
         task->stage = SIM_STAGE_READ;
         break;
@@ -531,7 +427,7 @@ bool agent_may_step(const struct world *world, const struct sim_task *task)
         return false;
     if (task->stage == SIM_STAGE_WAIT && task->event_count == 0 &&
         task->action_next == task->actions.count)
-        return !is_done(task) && (task->poked || world->now_ms >= task->wait_ms);
+        return !agent_task_done(task) && (task->poked || world->now_ms >= task->wait_ms);
     return true;
 }
 
@@ -539,7 +435,8 @@ int64_t agent_due_ms(const struct sim_task *task)
 {
     int64_t due_ms = task->call.active ? task->call.due_ms : task->wait_ms;
 
-    if (is_done(task) || (task->waits_for_flush && task->store->flush == STORE_MODEL_RUNNING))
+    if (agent_task_done(task) ||
+        (task->waits_for_flush && task->store->flush == STORE_MODEL_RUNNING))
         due_ms = INT64_MAX;
     if (task->store_open && task->store->flush == STORE_MODEL_RUNNING &&
         task->store->flush_due_ms < due_ms)

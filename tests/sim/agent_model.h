@@ -14,13 +14,29 @@
 
 #include "agent/core/reconcile.h"
 #include "agent/core/task.h"
-#include "tests/sim/coordinator_model.h"
+#include "tests/sim/agent_link.h"
 #include "tests/sim/kafka_model.h"
 #include "tests/sim/store_model.h"
 
 #define SIM_EVENTS_MAX 8
+#define SIM_CLOSED_MAX 8
 
 struct world;
+
+struct sim_report { /* what one task says of itself (agent/task_report.c) */
+    size_t agent;
+    uint32_t processor;
+    enum task_role role;
+    enum task_state state;
+    uint64_t epoch, handoff;
+    bool released, consuming;
+    int64_t caught_up_lag;
+    int64_t t0[KAFKA_PARTITIONS_MAX], t1[KAFKA_PARTITIONS_MAX]; /* by partition */
+    int64_t t2[KAFKA_PARTITIONS_MAX];
+    size_t halted_partition; /* the record that stops it */
+    int64_t halted_offset;   /* API_UNKNOWN: none does */
+    char code[64];
+};
 
 enum sim_fate { /* of a request */
                 SIM_FATE_OK,
@@ -40,7 +56,7 @@ struct sim_call { /* an action under way, or the ranges looked up in between */
     bool applied;
     bool failed; /* VERIFY: the record is not there */
     bool struck; /* its fate is on its way: what is due is the end of it */
-    enum kafka_result result;
+    enum kafka_reply result;
     int64_t due_ms;      /* of the next part of it */
     int64_t deadline_ms; /* when its sender gives up */
 };
@@ -82,9 +98,18 @@ struct sim_task {
     uint32_t read_left;
     bool worked, poked;
     int64_t wake_ms, wait_ms, ranges_due_ms, report_due_ms;
+    struct { /* a snapshot on its way */
+        bool active, cancelled;
+        size_t source;
+        uint32_t starts; /* of the source, when it began */
+        int64_t due_ms;
+        struct store_image image;
+    } seed;
     bool flush_running, flush_failed;
     int64_t flush_retry_ms;
+    struct sim_report report;              /* as it was published last */
     int64_t offsets[KAFKA_PARTITIONS_MAX]; /* scratch of events, by the core's index */
+    int64_t records[KAFKA_PARTITIONS_MAX];
     struct task_range ranges[KAFKA_PARTITIONS_MAX];
     struct task_committed committed[KAFKA_PARTITIONS_MAX];
 
@@ -95,10 +120,19 @@ struct sim_task {
         bool release;
         bool skip_poison;
         int64_t followed[KAFKA_PARTITIONS_MAX]; /* by partition */
+        bool paused, frozen, waiting;
+        enum task_seed seed;
+        bool rested; /* `t1` is known */
+        int64_t t1[KAFKA_PARTITIONS_MAX];
+        struct input_offset skips[API_SKIPS_MAX];
+        size_t skip_count;
     } inbox;
-    enum task_role role;                    /* it was told last */
-    int64_t followed[KAFKA_PARTITIONS_MAX]; /* scratch of FOLLOW, by the core's index */
-    bool skip_poison;                       /* the spec's on_error */
+    struct input_offset skips[API_SKIPS_MAX]; /* as it was told last */
+    int64_t rested[KAFKA_PARTITIONS_MAX];     /* as task_thread.c has it */
+    enum task_role role;                      /* it was told last */
+    int64_t followed[KAFKA_PARTITIONS_MAX];   /* scratch of FOLLOW, by the core's index */
+    size_t skip_count;
+    bool skip_poison; /* the spec's on_error */
 
     /* for the checks */
     uint64_t fenced_epoch; /* highest in which it was told of its fence */
@@ -111,40 +145,62 @@ struct sim_task {
 struct sim_slot { /* of agent/task_table.c */
     bool used;
     enum reconcile_state state;
-    struct document_job job; /* borrowed texts */
+    struct document_job job; /* as it was told last; owned */
     struct document_task told;
-    bool skip_poison;
     bool spent;
     int64_t retry_ms;
     struct sim_task *task;
-    bool reported; /* DOWN: `report` is its last, which is told until the document drops it */
-    struct sim_report report;
-    int64_t report_due_ms;
+    struct sim_report report; /* DOWN: its last, which is told until the document drops it */
 };
 
 struct sim_agent {
+    size_t identity; /* under which name it is known */
     bool alive, paused;
+    bool lost;             /* for good: once it has ended it never comes back */
     uint32_t starts;       /* its incarnation */
     int64_t back_ms;       /* when a crashed one starts, a paused one goes on */
     uint32_t actions_done; /* since the world began; for sweeps */
-    struct sim_wanted wanted;
-    bool has_document;
+    struct sim_link link;
+    struct agent_document document; /* owned */
     struct sim_slot slots[KAFKA_PROCESSORS_MAX];
+    struct sim_report closed[SIM_CLOSED_MAX]; /* last words of tasks that are gone */
+    size_t closed_count, closed_sending;
     struct store_model disks[KAFKA_PROCESSORS_MAX];
 };
 
-/* ---- agent_model.c */
+/* ---- agent_table.c */
 
 void agent_start(struct world *world, size_t agent);
 void agent_crash(struct world *world, size_t agent);
-void agent_take_document(struct world *world, size_t agent, const struct sim_wanted *wanted);
+/* Takes what the document owns. */
+void agent_take_document(struct world *world, size_t agent, struct agent_document *document);
+/* Everything is to be closed; nothing is wanted any more. */
+void agent_stop_tasks(struct world *world, size_t agent);
+bool agent_is_idle(const struct world *world, size_t agent); /* no task runs */
+/* The tasks' part of a report, and that it was heard. */
+void agent_collect(struct world *world, size_t agent, struct agent_report *report);
+void agent_delivered(struct world *world, size_t agent);
 /* T1 by partition, of the answer to a report. */
 void agent_take_follow(struct world *world, size_t agent, uint32_t processor, const int64_t *t1);
+/* Tasks that have ended are taken down, and started again where they are wanted. */
+void agent_tend(struct world *world, size_t agent);
+
+/* ---- agent_model.c */
+
+/* T1 at which it was paused, of each of Kafka's partitions; API_UNKNOWN where the document has
+ * none. */
+void agent_take_rested(const struct document_task *told, int64_t *ret_t1);
+/* The skips in the document, for the inbox. */
+void agent_take_skips(const struct world *world, const struct document_task *told,
+                      struct sim_task *task);
+struct sim_task *agent_task_start(struct world *world, size_t agent, const struct sim_slot *slot);
+void agent_task_destroy(struct sim_task *task); /* as by a crash; NULL is fine */
+bool agent_task_done(const struct sim_task *task);
+/* From now on reports say of it what it is now. */
+void agent_publish(struct world *world, struct sim_task *task);
 /* A task's next small step; false: it has nothing to do yet. */
 bool agent_step(struct world *world, struct sim_task *task);
 bool agent_may_step(const struct world *world, const struct sim_task *task);
-/* Tasks that have ended are taken down, and started again where they are wanted. */
-void agent_tend(struct world *world, size_t agent);
 /* The flusher's step; false: no checkpoint is due. */
 bool agent_flush(struct world *world, struct sim_task *task);
 int64_t agent_due_ms(const struct sim_task *task);
@@ -158,11 +214,18 @@ size_t agent_partition(const struct sim_task *task, size_t index); /* Kafka's nu
 void agent_act(struct world *world, struct sim_task *task, enum task_action action);
 void agent_observe_ranges(struct world *world, struct sim_task *task);
 void agent_serve_call(struct world *world, struct sim_task *task);
+void agent_take_positions(struct sim_task *task);
+/* agent_seed.c */
+void agent_seed_start(struct world *world, struct sim_task *task);
+void agent_seed_cancel(struct world *world, struct sim_task *task);
+void agent_seed_serve(struct world *world, struct sim_task *task);
+/* Whether the document names somebody to ask (agent/task_thread.c). */
+enum task_seed agent_seed_of(const struct document_job *job, const struct document_task *told);
 /* agent_read.c */
 void agent_read(struct world *world, struct sim_task *task);
 void agent_poll_producer(struct world *world, struct sim_task *task);
 /* Sends queued outputs, `most` of them at the most. */
-enum kafka_result agent_send_outputs(struct world *world, struct sim_task *task, size_t most);
+enum kafka_reply agent_send_outputs(struct world *world, struct sim_task *task, size_t most);
 
 const char *agent_event_name(enum task_event_kind kind);
 const char *agent_action_name(enum task_action action);

@@ -21,11 +21,11 @@ static void emit(struct sim_task *task, size_t index, const struct kafka_item *i
                               .epoch = task->core.epoch_working};
 }
 
-enum kafka_result agent_send_outputs(struct world *world, struct sim_task *task, size_t most)
+enum kafka_reply agent_send_outputs(struct world *world, struct sim_task *task, size_t most)
 {
     struct sim_producer *producer = &task->producer;
     size_t sent = 0;
-    enum kafka_result result = KAFKA_OK;
+    enum kafka_reply result = KAFKA_OK;
 
     for (; sent < producer->count && sent < most && result == KAFKA_OK; sent++) {
         if (world->config.exactly_once)
@@ -77,6 +77,12 @@ static bool apply(struct world *world, struct sim_task *task, size_t index,
 {
     uint32_t value = 0;
 
+    if (task_is_skipped(&task->core, index, item->offset)) {
+        world->tally->of[TALLY_SKIPPED]++;
+        return true;
+    }
+    if (silent)
+        checks_given(world, task, agent_partition(task, index), item->offset);
     if (item->poison) {
         if (silent || task->skip_poison)
             return true;
@@ -112,6 +118,7 @@ static bool work_record(struct world *world, struct sim_task *task, size_t index
         return false;
     world->tally->of[silent ? TALLY_REPLAYED : TALLY_APPLIED]++;
     task_progress(&task->core, index, item->offset + 1, world->now_ms);
+    task_count_record(&task->core, index);
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 static size_t any_agent(struct world *world)
 {
-    return (size_t)world_between(world, 0, WORLD_AGENTS - 1);
+    return (size_t)world_between(world, 0, (int64_t)world->config.agents - 1);
 }
 
 static uint32_t any_processor(struct world *world)
@@ -37,6 +37,35 @@ static void crash(struct world *world)
     world->tally->of[TALLY_CRASH]++;
     agent_crash(world, agent);
     world->agents[agent].back_ms = world->now_ms + some_while(world);
+    world->agents[agent].lost = world->config.never_returns && agent == 0;
+    world->tally->of[TALLY_NEVER_RETURNS] += world->agents[agent].lost;
+}
+
+/*
+ * It only stands still, but its host is given up: the same agent starts on another one, with empty
+ * disks. When the old one goes on there are two of them.
+ */
+void chaos_replace(struct world *world, size_t agent)
+{
+    struct sim_agent *self = &world->agents[agent], *ghost = &world->agents[WORLD_GHOST];
+
+    world_trace(world, "agent %zu starts on another host", agent);
+    world->tally->of[TALLY_GHOST]++;
+    *ghost = *self;
+    ghost->lost = true;
+    for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++) {
+        struct sim_task *task = ghost->slots[i].task;
+
+        if (task == NULL)
+            continue;
+        task->agent = WORLD_GHOST;
+        if (task->store != NULL)
+            task->store = &ghost->disks[i];
+    }
+    *self = (struct sim_agent){.identity = agent,
+                               .starts = ghost->starts,
+                               .actions_done = ghost->actions_done,
+                               .back_ms = world->now_ms + world_between(world, 0, 3000)};
 }
 
 static void stall(struct world *world)
@@ -49,6 +78,8 @@ static void stall(struct world *world)
     world->agents[agent].paused = true;
     world->agents[agent].back_ms = world->now_ms + some_while(world);
     world_trace(world, "agent %zu stands still", agent);
+    if (world_between(world, 0, 3) == 0 && !world->agents[WORLD_GHOST].alive)
+        chaos_replace(world, agent);
 }
 
 static void damage(struct world *world)
@@ -61,39 +92,52 @@ static void damage(struct world *world)
     disk->damaged = true;
 }
 
-/* ---- the coordinator's own doing */
-
-static void decide(struct world *world)
+static void leave(struct world *world)
 {
-    uint32_t processor = any_processor(world);
-    const struct sim_placement *placement = &world->coordinator.placements[processor];
-    size_t other = placement->owner == 0 ? 1 : 0;
+    size_t agent = any_agent(world);
 
-    if (placement->idle)
+    if (world->agents[agent].alive && !world->agents[agent].paused)
+        link_leave(world, agent);
+}
+
+/* One cut off does its work as if nothing were: it is who must be shut out. */
+static void cut_off(struct world *world)
+{
+    size_t agent = any_agent(world);
+    int64_t until_ms = world->now_ms + some_while(world);
+    int64_t direction = world_between(world, 0, 2);
+
+    world_trace(world, "agent %zu is cut off, direction %lld", agent, (long long)direction);
+    world->tally->of[direction == 0 ? TALLY_CUT_BOTH : TALLY_CUT_ONE]++;
+    if (direction != 1)
+        world->network.cut_asking_ms[agent] = until_ms;
+    if (direction != 2)
+        world->network.cut_hearing_ms[agent] = until_ms;
+}
+
+/* ---- the coordinator */
+
+static void crash_host(struct world *world)
+{
+    struct sim_host *host = &world->host;
+
+    if (!host->alive)
         return;
-    switch (world_between(world, 0, 7)) {
-    case 0:
-        coordinator_raise(world, processor);
-        break;
-    case 1:
-        coordinator_idle(world, processor, world->now_ms + some_while(world));
-        break;
-    case 2:
-        coordinator_cancel(world, processor);
-        if (world_between(world, 0, 1) == 0) /* and thought better of it */
-            coordinator_hand_over(world, processor, other);
-        break;
-    case 3:
-    case 4:
-    case 5:
-        if (world->agents[other].alive)
-            coordinator_hand_over(world, processor, other);
-        break;
-    default:
-        if (world->agents[other].alive)
-            coordinator_move(world, processor, other);
-        break;
-    }
+    world->tally->of[TALLY_HOST_CRASH]++;
+    host_crash(world);
+    host->back_ms = world->now_ms + some_while(world);
+}
+
+static void stall_host(struct world *world)
+{
+    struct sim_host *host = &world->host;
+
+    if (!host->alive || host->paused)
+        return;
+    world->tally->of[TALLY_HOST_PAUSE]++;
+    host->paused = true;
+    host->back_ms = world->now_ms + some_while(world);
+    world_trace(world, "coordinator stands still, in stage %d", (int)host->stage);
 }
 
 /* ---- Kafka */
@@ -103,7 +147,7 @@ static int64_t needed_from(const struct world *world, size_t partition)
 {
     int64_t needed = world->checks.committed[partition];
 
-    for (size_t i = 0; i < WORLD_AGENTS && world->config.stateful; i++) {
+    for (size_t i = 0; i < WORLD_PROCESSES && world->config.stateful; i++) {
         const struct store_model *disk =
             &world->agents[i].disks[kafka_processor_of(&world->kafka, partition)];
 
@@ -131,6 +175,19 @@ static void truncate(struct world *world)
     world_trace(world, "kafka: partition %zu starts at %lld now", partition, (long long)before);
 }
 
+/* What is committed has had its effect; a state that is behind can not be completed any more. */
+static void compact(struct world *world)
+{
+    size_t partition = any_partition(world);
+
+    if (!world->config.compacts || world->checks.committed[partition] <= 0)
+        return;
+    kafka_compact(&world->kafka, partition, world->checks.committed[partition]);
+    world->tally->of[TALLY_COMPACTED]++;
+    world_trace(world, "kafka: partition %zu is compacted up to %lld", partition,
+                (long long)world->kafka.partitions[partition].compacted);
+}
+
 static void clean(struct world *world)
 {
     world->tally->of[TALLY_CLEANED]++;
@@ -147,7 +204,7 @@ static void expire(struct world *world)
 
 void chaos_strike(struct world *world)
 {
-    switch (world_between(world, 0, 9)) {
+    switch (world_between(world, 0, 15)) {
     case 0:
         crash(world);
         break;
@@ -156,24 +213,32 @@ void chaos_strike(struct world *world)
         stall(world);
         break;
     case 3:
+        leave(world);
+        break;
     case 4:
-        decide(world);
+        cut_off(world);
         break;
     case 5:
-        damage(world);
+        crash_host(world);
         break;
     case 6:
-        truncate(world);
+        stall_host(world);
         break;
     case 7:
-        clean(world);
+        damage(world);
         break;
     case 8:
+        truncate(world);
+        break;
+    case 9:
+        clean(world);
+        compact(world);
+        break;
+    case 10:
         expire(world);
         break;
     default:
-        if (world_between(world, 0, 9) == 0)
-            coordinator_respec(world);
+        operator_strike(world);
         break;
     }
 }
@@ -182,7 +247,7 @@ void chaos_strike(struct world *world)
 
 static void wake_readers(struct world *world)
 {
-    for (size_t i = 0; i < WORLD_AGENTS; i++) {
+    for (size_t i = 0; i < WORLD_PROCESSES; i++) {
         for (size_t k = 0; k < KAFKA_PROCESSORS_MAX; k++) {
             if (world->agents[i].slots[k].task != NULL)
                 world->agents[i].slots[k].task->poked = true;
@@ -215,13 +280,31 @@ void chaos_input(struct world *world)
     wake_readers(world);
 }
 
+/* Of two processes with one name each may win, and the other one then tries for ever. People end
+ * the older one, unless it is the one that lost: that is to find out by itself. */
+void chaos_end_ghost(struct world *world)
+{
+    const struct sim_agent *ghost = &world->agents[WORLD_GHOST];
+    const struct sim_agent *present = &world->agents[ghost->identity];
+    const struct agent_row *known = durable_agent(&world->durable, agent_name(ghost->identity));
+
+    if (ghost->alive && (!ghost->link.registered || !present->alive || known == NULL ||
+                         agent_start_of(known->incarnation) != present->starts))
+        agent_crash(world, WORLD_GHOST);
+}
+
 void chaos_end(struct world *world)
 {
     for (uint8_t i = 0; i < KAFKA_WRITERS; i++)
         kafka_end_writer(&world->kafka, i, i == 0);
-    for (size_t i = 0; i < WORLD_AGENTS; i++)
+    for (size_t i = 0; i < WORLD_PROCESSES; i++)
         world->agents[i].back_ms = world->now_ms;
-    for (size_t i = 0; i < world->kafka.processor_count; i++)
-        world->coordinator.placements[i].back_ms = world->now_ms;
+    for (size_t i = 0; i < WORLD_AGENTS; i++) {
+        world->network.cut_asking_ms[i] = world->network.cut_hearing_ms[i] = 0;
+    }
+    chaos_end_ghost(world);
+    world->host.back_ms = world->now_ms;
+    if (world->config.poisons)
+        world->operator.wants_skip = true;
     wake_readers(world);
 }

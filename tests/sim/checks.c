@@ -66,6 +66,7 @@ static void check_outputs_of(struct world *world, const struct kafka_transaction
             return;
         }
         check_value(world, output);
+        guests_check_output(world, output);
         world->checks.outputs[partition][output->key]++;
         offset++;
     }
@@ -82,8 +83,7 @@ static void check_offset(struct world *world, size_t partition,
 {
     struct checks *checks = &world->checks;
     uint64_t epoch = committed->stamp.epoch;
-    const struct sim_placement *placement =
-        &world->coordinator.placements[kafka_processor_of(&world->kafka, partition)];
+    uint64_t believed = checks->believed[kafka_processor_of(&world->kafka, partition)];
 
     if (committed->offset > kafka_range(&world->kafka, partition).stable_end)
         checks_fail(world, "partition %zu: T1 %lld is past the last stable offset", partition,
@@ -98,10 +98,9 @@ static void check_offset(struct world *world, size_t partition,
         if (epoch <= checks->released[kafka_processor_of(&world->kafka, partition)])
             checks_fail(world, "partition %zu: epoch %llu commits after it was released", partition,
                         (unsigned long long)epoch);
-        if (epoch < placement->newest_active)
+        if (epoch < believed)
             checks_fail(world, "partition %zu: epoch %llu commits, but %llu was reported active",
-                        partition, (unsigned long long)epoch,
-                        (unsigned long long)placement->newest_active);
+                        partition, (unsigned long long)epoch, (unsigned long long)believed);
     }
     checks->committed[partition] = committed->offset;
     checks->stamped[partition] = epoch;
@@ -139,6 +138,7 @@ static void on_transaction(void *arg, uint32_t processor,
 static void on_output(void *arg, const struct kafka_output *output)
 {
     check_value(arg, output);
+    guests_check_output(arg, output);
 }
 
 /* Without transactions: what is before T1 has been put out. */
@@ -146,12 +146,14 @@ static void on_offsets(void *arg, uint32_t processor, const struct kafka_offsets
 {
     struct world *world = arg;
 
-    (void)processor;
     for (size_t i = 0; i < world->kafka.partition_count; i++) {
         int64_t offset = offsets->of[i].offset;
 
         if (offset == API_UNKNOWN)
             continue;
+        world_trace(world, "kafka: processor %u commits partition %zu at %lld under epoch %llu",
+                    processor, i, (long long)offset,
+                    (unsigned long long)offsets->of[i].stamp.epoch);
         for (int64_t at = world->checks.highest[i]; at < offset; at++) {
             if (kafka_is_due(&world->kafka, i, at) &&
                 world->kafka.partitions[i].records[at].outputs == 0)
@@ -169,6 +171,9 @@ struct kafka_watcher checks_watcher(struct world *world)
 
 void checks_start(struct world *world, size_t partition, int64_t offset)
 {
+    if (world->checks.stamped[partition] != 0)
+        checks_fail(world, "partition %zu: its start is committed over epoch %llu", partition,
+                    (unsigned long long)world->checks.stamped[partition]);
     world->checks.committed[partition] = world->checks.highest[partition] = offset;
 }
 
@@ -182,9 +187,20 @@ void checks_finish(struct checks *checks)
 {
     for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++)
         free(checks->vectors[i].items);
+    free(checks->told.items);
 }
 
 /* ---- hand-overs */
+
+/* Nothing has been told yet. */
+static bool follows_nothing(const struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        if (task->core.partitions[i].t1 != API_UNKNOWN)
+            return false;
+    }
+    return true;
+}
 
 static bool is_vector(const struct sim_task *task, const struct checks_vector *vector)
 {
@@ -200,7 +216,7 @@ void checks_followed(struct world *world, const struct sim_task *task)
 {
     const struct checks *checks = &world->checks;
 
-    if (!task->core.desired.learner || !world->config.exactly_once)
+    if (!task->core.desired.learner || !world->config.exactly_once || follows_nothing(task))
         return;
     for (size_t i = checks->vectors[task->processor].count; i > 0; i--) {
         if (is_vector(task, &checks->vectors[task->processor].items[i - 1]))
@@ -208,6 +224,16 @@ void checks_followed(struct world *world, const struct sim_task *task)
     }
     checks_fail(world, "agent %zu task %u follows a T1 that was never committed as one",
                 task->agent, task->processor);
+}
+
+void checks_given(struct world *world, const struct sim_task *task, size_t partition,
+                  int64_t offset)
+{
+    if (durable_skips(&world->durable, (uint32_t)partition, offset))
+        checks_fail(world,
+                    "agent %zu task %u: partition %zu offset %lld is to be passed, and is given to "
+                    "the logic",
+                    task->agent, task->processor, partition, (long long)offset);
 }
 
 static void check_learner(struct world *world, const struct sim_task *task)
@@ -241,17 +267,22 @@ void checks_released(struct world *world, const struct sim_report *report)
         checks->released[report->processor] = report->epoch;
 }
 
-/* What the coordinator acts upon is a release of what is owned now. */
-void checks_believed(struct world *world, const struct sim_report *report)
-{
-    const struct sim_placement *placement = &world->coordinator.placements[report->processor];
-
-    if (report->epoch != placement->epoch)
-        checks_fail(world, "a release under epoch %llu is believed, the owner's is %llu",
-                    (unsigned long long)report->epoch, (unsigned long long)placement->epoch);
-}
-
 /* ---- the cores */
+
+/* Of all that ever have an epoch, restarts and zombies among them, one works under it. */
+void checks_commits(struct world *world, const struct sim_task *task)
+{
+    struct checks_told *told = checks_epoch(&world->checks, task->core.epoch_working);
+    size_t agent = world->agents[task->agent].identity;
+    uint32_t start = world->agents[task->agent].starts;
+
+    if (told->commits && (told->commits_agent != agent || told->commits_start != start))
+        checks_fail(world, "epoch %llu is that of agents %zu and %zu",
+                    (unsigned long long)task->core.epoch_working, told->commits_agent, agent);
+    told->commits = true;
+    told->commits_agent = agent;
+    told->commits_start = start;
+}
 
 static void check_stamped(struct world *world, const struct sim_task *task)
 {
@@ -268,6 +299,9 @@ static void check_stamped(struct world *world, const struct sim_task *task)
 static void count_core(struct world *world, struct sim_task *task, int before)
 {
     uint64_t *of = world->tally->of;
+
+    of[TALLY_SHORT] += task->core.phase.state == TASK_PHASE_FAILED && before != TASK_PHASE_FAILED &&
+                       strstr(task->core.detail, "is made of") != NULL;
 
     of[TALLY_IN_PLACE] +=
         before == TASK_PHASE_LEARN && task->core.phase.state == TASK_PHASE_PRODUCER;
@@ -350,6 +384,23 @@ void checks_turn(struct world *world, struct sim_task *task)
 
 /* ---- the disk */
 
+/* It is made of less than there was, because the rest had been compacted away. */
+static bool is_short(const struct world *world, size_t partition, const struct store_model *store)
+{
+    int64_t learned = store->disk.learned[partition];
+
+    return world->kafka.partitions[partition].compacted > 0 && learned != API_UNKNOWN &&
+           store->disk.records[partition] < kafka_met(&world->kafka, partition, learned);
+}
+
+/* A replay from there would meet too little, or the state has. */
+static bool lacks_records(const struct world *world, size_t partition,
+                          const struct store_model *disk, int64_t learned)
+{
+    return learned < world->kafka.partitions[partition].compacted ||
+           (disk->exists && !disk->damaged && is_short(world, partition, disk));
+}
+
 void checks_disk(struct world *world, const struct sim_task *task)
 {
     for (size_t i = 0; i < task->core.partition_count; i++) {
@@ -364,6 +415,8 @@ void checks_disk(struct world *world, const struct sim_task *task)
                         (long long)learned, (long long)world->checks.highest[partition]);
             return;
         }
+        if (is_short(world, partition, task->store))
+            continue; /* it must not come to work */
         reference = kafka_reference(&world->kafka, partition, learned);
         if (memcmp(&reference, &task->store->disk.counts[partition], sizeof(reference)) != 0)
             checks_fail(world, "partition %zu: the state on disk is not the reference's at %lld",
@@ -373,29 +426,23 @@ void checks_disk(struct world *world, const struct sim_task *task)
 
 /* ---- the end */
 
-static bool is_lost(const struct world *world, size_t agent, size_t partition)
+bool checks_is_halted(const struct world *world, uint32_t processor, size_t agent)
 {
-    const struct store_model *disk =
-        &world->agents[agent].disks[kafka_processor_of(&world->kafka, partition)];
-    int64_t learned = disk->exists && !disk->damaged ? disk->disk.learned[partition]
-                                                     : world->coordinator.origins[partition];
-
-    return learned < kafka_range(&world->kafka, partition).log_start;
-}
-
-bool checks_is_halted(const struct world *world, uint32_t processor)
-{
-    bool lost[WORLD_AGENTS] = {false};
+    const struct store_model *disk = &world->agents[agent].disks[processor];
 
     for (size_t i = 0; i < world->kafka.partition_count; i++) {
-        if (kafka_processor_of(&world->kafka, i) != processor)
-            continue;
-        if (world->checks.committed[i] < kafka_range(&world->kafka, i).log_start)
+        int64_t log_start = kafka_range(&world->kafka, i).log_start;
+        int64_t learned = disk->exists && !disk->damaged && disk->disk.learned[i] != API_UNKNOWN
+                              ? disk->disk.learned[i]
+                              : world->kafka.partitions[i].origin;
+
+        if (kafka_processor_of(&world->kafka, i) == processor &&
+            (world->checks.committed[i] < log_start ||
+             (world->config.stateful &&
+              (learned < log_start || lacks_records(world, i, disk, learned)))))
             return true;
-        for (size_t agent = 0; agent < WORLD_AGENTS; agent++)
-            lost[agent] = lost[agent] || (world->config.stateful && is_lost(world, agent, i));
     }
-    return lost[0] && lost[1];
+    return false;
 }
 
 void checks_end(struct world *world)
@@ -407,7 +454,7 @@ void checks_end(struct world *world)
             checks_fail(world, "partition %zu: T1 ends at %lld, the log at %lld", i,
                         (long long)world->checks.committed[i],
                         (long long)kafka_end_of(&world->kafka, i));
-        for (int64_t at = world->coordinator.origins[i]; at < kafka_end_of(&world->kafka, i);
+        for (int64_t at = world->kafka.partitions[i].origin; at < kafka_end_of(&world->kafka, i);
              at++) {
             uint32_t outputs = world->kafka.partitions[i].records[at].outputs;
             bool due = kafka_is_due(&world->kafka, i, at);

@@ -5,6 +5,8 @@
 
 #include "common/mem.h"
 
+#define EXPIRY_MS 120000 /* transaction.timeout.ms of agents */
+
 void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
                 struct kafka_watcher watcher)
 {
@@ -14,7 +16,7 @@ void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
     model->processor_count = processors;
     model->watcher = watcher;
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++) {
-        struct kafka_partition *partition = &model->partitions[i];
+        struct kafka_log *partition = &model->partitions[i];
 
         for (size_t w = 0; w < KAFKA_WRITERS; w++)
             partition->writer_at[w] = API_UNKNOWN;
@@ -52,7 +54,7 @@ static bool is_readable(const struct kafka_record *record)
 }
 
 /* Moves the last stable offset on, and the reference counts with it. */
-static void settle_stable(struct kafka_partition *partition)
+static void settle_stable(struct kafka_log *partition)
 {
     int64_t stable = (int64_t)partition->count;
 
@@ -72,7 +74,7 @@ static void settle_stable(struct kafka_partition *partition)
     }
 }
 
-static void append(struct kafka_partition *partition, struct kafka_record record)
+static void append(struct kafka_log *partition, struct kafka_record record)
 {
     partition->records = mem_grow(partition->records, partition->count, &partition->capacity,
                                   sizeof(*partition->records));
@@ -89,7 +91,7 @@ void kafka_append(struct kafka_model *model, size_t partition, uint8_t key, bool
 
 void kafka_append_open(struct kafka_model *model, size_t partition, uint8_t key, uint8_t writer)
 {
-    struct kafka_partition *at = &model->partitions[partition];
+    struct kafka_log *at = &model->partitions[partition];
 
     if (at->writer_at[writer] == API_UNKNOWN)
         at->writer_at[writer] = (int64_t)at->count;
@@ -99,7 +101,7 @@ void kafka_append_open(struct kafka_model *model, size_t partition, uint8_t key,
 void kafka_end_writer(struct kafka_model *model, uint8_t writer, bool commit)
 {
     for (size_t i = 0; i < model->partition_count; i++) {
-        struct kafka_partition *partition = &model->partitions[i];
+        struct kafka_log *partition = &model->partitions[i];
 
         if (partition->writer_at[writer] == API_UNKNOWN)
             continue;
@@ -118,7 +120,7 @@ void kafka_end_writer(struct kafka_model *model, uint8_t writer, bool commit)
 
 void kafka_delete_records(struct kafka_model *model, size_t partition, int64_t before)
 {
-    struct kafka_partition *at = &model->partitions[partition];
+    struct kafka_log *at = &model->partitions[partition];
 
     if (before > at->stable)
         before = at->stable;
@@ -128,7 +130,7 @@ void kafka_delete_records(struct kafka_model *model, size_t partition, int64_t b
 
 void kafka_clean(struct kafka_model *model, size_t partition)
 {
-    struct kafka_partition *at = &model->partitions[partition];
+    struct kafka_log *at = &model->partitions[partition];
 
     for (int64_t i = at->log_start; i < at->stable; i++) {
         struct kafka_record *record = &at->records[i];
@@ -138,6 +140,34 @@ void kafka_clean(struct kafka_model *model, size_t partition)
     }
 }
 
+void kafka_compact(struct kafka_model *model, size_t partition, int64_t before)
+{
+    struct kafka_log *at = &model->partitions[partition];
+    bool newer[KAFKA_KEYS] = {false};
+
+    for (int64_t i = before - 1; i >= at->log_start; i--) {
+        struct kafka_record *record = &at->records[i];
+
+        if (record->marker || record->gone || record->fate != KAFKA_COMMITTED)
+            continue;
+        if (newer[record->key]) {
+            record->gone = true;
+            at->compacted = i + 1 > at->compacted ? i + 1 : at->compacted;
+        }
+        newer[record->key] = true;
+    }
+}
+
+int64_t kafka_met(const struct kafka_model *model, size_t partition, int64_t offset)
+{
+    const struct kafka_log *at = &model->partitions[partition];
+    int64_t met = 0;
+
+    for (int64_t i = at->origin; i < offset; i++)
+        met += !at->records[i].marker && at->records[i].fate == KAFKA_COMMITTED;
+    return met;
+}
+
 int64_t kafka_end_of(const struct kafka_model *model, size_t partition)
 {
     return (int64_t)model->partitions[partition].count;
@@ -145,7 +175,7 @@ int64_t kafka_end_of(const struct kafka_model *model, size_t partition)
 
 struct task_range kafka_range(const struct kafka_model *model, size_t partition)
 {
-    const struct kafka_partition *at = &model->partitions[partition];
+    const struct kafka_log *at = &model->partitions[partition];
 
     return (struct task_range){at->log_start, at->stable, (int64_t)at->count};
 }
@@ -153,7 +183,7 @@ struct task_range kafka_range(const struct kafka_model *model, size_t partition)
 struct kafka_counts kafka_reference(const struct kafka_model *model, size_t partition,
                                     int64_t offset)
 {
-    const struct kafka_partition *at = &model->partitions[partition];
+    const struct kafka_log *at = &model->partitions[partition];
     struct kafka_counts counts;
 
     assert(offset >= at->origin);
@@ -168,12 +198,12 @@ bool kafka_is_due(const struct kafka_model *model, size_t partition, int64_t off
 {
     const struct kafka_record *record = &model->partitions[partition].records[offset];
 
-    return is_readable(record) && !record->poison;
+    return !record->marker && record->fate == KAFKA_COMMITTED && !record->poison;
 }
 
 struct kafka_item kafka_read(const struct kafka_model *model, size_t partition, int64_t offset)
 {
-    const struct kafka_partition *at = &model->partitions[partition];
+    const struct kafka_log *at = &model->partitions[partition];
 
     if (offset < at->log_start || offset > (int64_t)at->count)
         return (struct kafka_item){.kind = KAFKA_ITEM_LOST};
@@ -258,8 +288,8 @@ void kafka_expire(struct kafka_model *model, uint32_t processor)
 }
 
 /* A request of the producer with `epoch` that needs an open transaction. */
-static enum kafka_result begin(struct kafka_model *model, struct kafka_transaction *transaction,
-                               uint32_t epoch, int64_t now_ms)
+static enum kafka_reply begin(struct kafka_model *model, struct kafka_transaction *transaction,
+                              uint32_t epoch, int64_t now_ms)
 {
     if (epoch != transaction->epoch)
         return KAFKA_FENCED;
@@ -271,11 +301,11 @@ static enum kafka_result begin(struct kafka_model *model, struct kafka_transacti
     return KAFKA_OK;
 }
 
-enum kafka_result kafka_produce(struct kafka_model *model, uint32_t processor, uint32_t epoch,
-                                const struct kafka_output *output, int64_t now_ms)
+enum kafka_reply kafka_produce(struct kafka_model *model, uint32_t processor, uint32_t epoch,
+                               const struct kafka_output *output, int64_t now_ms)
 {
     struct kafka_transaction *transaction = &model->transactions[processor];
-    enum kafka_result result = begin(model, transaction, epoch, now_ms);
+    enum kafka_reply result = begin(model, transaction, epoch, now_ms);
 
     if (result != KAFKA_OK)
         return result;
@@ -285,11 +315,11 @@ enum kafka_result kafka_produce(struct kafka_model *model, uint32_t processor, u
     return KAFKA_OK;
 }
 
-enum kafka_result kafka_send_offsets(struct kafka_model *model, uint32_t processor, uint32_t epoch,
-                                     const struct kafka_offsets *offsets, int64_t now_ms)
+enum kafka_reply kafka_send_offsets(struct kafka_model *model, uint32_t processor, uint32_t epoch,
+                                    const struct kafka_offsets *offsets, int64_t now_ms)
 {
     struct kafka_transaction *transaction = &model->transactions[processor];
-    enum kafka_result result = begin(model, transaction, epoch, now_ms);
+    enum kafka_reply result = begin(model, transaction, epoch, now_ms);
 
     for (size_t i = 0; i < model->partition_count && result == KAFKA_OK; i++) {
         if (offsets->of[i].offset != API_UNKNOWN)
@@ -298,8 +328,8 @@ enum kafka_result kafka_send_offsets(struct kafka_model *model, uint32_t process
     return result;
 }
 
-enum kafka_result kafka_commit_transaction(struct kafka_model *model, uint32_t processor,
-                                           uint32_t epoch)
+enum kafka_reply kafka_commit_transaction(struct kafka_model *model, uint32_t processor,
+                                          uint32_t epoch)
 {
     struct kafka_transaction *transaction = &model->transactions[processor];
 
@@ -328,8 +358,8 @@ void kafka_commit_plain(struct kafka_model *model, uint32_t processor,
     store_offsets(model, offsets);
 }
 
-enum kafka_result kafka_fetch_offsets(const struct kafka_model *model, uint32_t processor,
-                                      struct task_committed *ret_committed)
+enum kafka_reply kafka_fetch_offsets(const struct kafka_model *model, uint32_t processor,
+                                     struct task_committed *ret_committed)
 {
     const struct kafka_transaction *transaction = &model->transactions[processor];
 
@@ -382,6 +412,8 @@ void kafka_advance(struct kafka_model *model, struct rng *rng, int64_t now_ms)
         arrive(model, i);
         return;
     }
+    if (transaction->stage == KAFKA_ONGOING && now_ms - transaction->since_ms > EXPIRY_MS)
+        kafka_expire(model, (uint32_t)(transaction - model->transactions));
     if (transaction->stage != KAFKA_COMMITTING)
         return;
     if (transaction->outputs_due && (!transaction->offsets_due || rng_below(rng, 2) == 0))

@@ -43,12 +43,13 @@ struct kafka_record { /* one offset of an input partition */
     uint32_t outputs; /* committed ones that it has */
 };
 
-struct kafka_partition {
+struct kafka_log {
     struct kafka_record *records; /* by offset */
     struct kafka_counts *before;  /* what a reader has counted before this offset; up to `stable` */
     size_t count, capacity, before_capacity;
     int64_t log_start;
     int64_t stable;                   /* last stable offset */
+    int64_t compacted;                /* compaction took records before it, none after */
     int64_t origin;                   /* where the reference begins to count */
     int64_t writer_at[KAFKA_WRITERS]; /* first offset of the open transaction; API_UNKNOWN: none */
 };
@@ -96,7 +97,7 @@ struct kafka_watcher {
 
 struct kafka_model {
     size_t partition_count, processor_count;
-    struct kafka_partition partitions[KAFKA_PARTITIONS_MAX];
+    struct kafka_log partitions[KAFKA_PARTITIONS_MAX];
     struct kafka_transaction transactions[KAFKA_PROCESSORS_MAX];
     struct kafka_offsets group;
     struct kafka_request flight[KAFKA_FLIGHT_MAX];
@@ -105,7 +106,7 @@ struct kafka_model {
     uint64_t aborts, expiries, late; /* for the summary */
 };
 
-enum kafka_result {
+enum kafka_reply {
     KAFKA_OK,
     KAFKA_FENCED,
     KAFKA_UNSTABLE, /* offsets of a transaction that has not ended */
@@ -125,13 +126,18 @@ void kafka_end_writer(struct kafka_model *model, uint8_t writer, bool commit);
 /* Both change nothing that the state depends on: what was read stays read. */
 void kafka_delete_records(struct kafka_model *model, size_t partition, int64_t before);
 void kafka_clean(struct kafka_model *model, size_t partition); /* markers and aborted records */
+/* Of the records before this offset only the newest of each key stays: who reads them again comes
+ * short. */
+void kafka_compact(struct kafka_model *model, size_t partition, int64_t before);
 
 int64_t kafka_end_of(const struct kafka_model *model, size_t partition);
 struct task_range kafka_range(const struct kafka_model *model, size_t partition);
 /* Counts of the committed records from the origin to before `offset`, which is stable. */
 struct kafka_counts kafka_reference(const struct kafka_model *model, size_t partition,
                                     int64_t offset);
-/* A committed record that must have one output. */
+/* How many records there were from the origin to before `offset`, which is stable. */
+int64_t kafka_met(const struct kafka_model *model, size_t partition, int64_t offset);
+/* A committed record that must have one output; it may be gone by now. */
 bool kafka_is_due(const struct kafka_model *model, size_t partition, int64_t offset);
 
 enum kafka_item_kind { KAFKA_ITEM_RECORD, KAFKA_ITEM_END, KAFKA_ITEM_LOST };
@@ -149,12 +155,12 @@ struct kafka_item kafka_read(const struct kafka_model *model, size_t partition, 
 /* ---- the output's side: requests of a producer with `epoch` */
 
 uint32_t kafka_init_producer(struct kafka_model *model, uint32_t processor);
-enum kafka_result kafka_produce(struct kafka_model *model, uint32_t processor, uint32_t epoch,
-                                const struct kafka_output *output, int64_t now_ms);
-enum kafka_result kafka_send_offsets(struct kafka_model *model, uint32_t processor, uint32_t epoch,
-                                     const struct kafka_offsets *offsets, int64_t now_ms);
-enum kafka_result kafka_commit_transaction(struct kafka_model *model, uint32_t processor,
-                                           uint32_t epoch);
+enum kafka_reply kafka_produce(struct kafka_model *model, uint32_t processor, uint32_t epoch,
+                               const struct kafka_output *output, int64_t now_ms);
+enum kafka_reply kafka_send_offsets(struct kafka_model *model, uint32_t processor, uint32_t epoch,
+                                    const struct kafka_offsets *offsets, int64_t now_ms);
+enum kafka_reply kafka_commit_transaction(struct kafka_model *model, uint32_t processor,
+                                          uint32_t epoch);
 /* The producer's time is up: aborted, and its owner shut out. */
 void kafka_expire(struct kafka_model *model, uint32_t processor);
 
@@ -165,8 +171,8 @@ void kafka_commit_plain(struct kafka_model *model, uint32_t processor,
                         const struct kafka_offsets *offsets);
 
 /* Committed offsets of the processor's partitions; those of others are left alone. */
-enum kafka_result kafka_fetch_offsets(const struct kafka_model *model, uint32_t processor,
-                                      struct task_committed *ret_committed);
+enum kafka_reply kafka_fetch_offsets(const struct kafka_model *model, uint32_t processor,
+                                     struct task_committed *ret_committed);
 
 /* ---- time */
 

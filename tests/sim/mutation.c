@@ -38,6 +38,12 @@ static void pretend_origin(struct sim_task *task, struct task_event *event)
     event->committed = task->committed;
 }
 
+static void hide_counts(struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        task->committed[i].stamp.records = API_UNKNOWN;
+}
+
 /* Of the first partition the T1 that was told before is kept. */
 static void mix(struct sim_task *task)
 {
@@ -51,6 +57,10 @@ void mutation_bend_event(enum mutation mutation, struct sim_task *task, struct t
     case MUTATION_NO_METADATA_CHECK:
         if (event->kind == TASK_EVENT_COMMITTED_READ)
             hide_stamps(task);
+        break;
+    case MUTATION_NO_COUNT:
+        if (event->kind == TASK_EVENT_COMMITTED_READ)
+            hide_counts(task);
         break;
     case MUTATION_UNKNOWN_IS_ZERO:
         if (event->kind == TASK_EVENT_COMMITTED_FAILED)
@@ -67,6 +77,10 @@ void mutation_bend_event(enum mutation mutation, struct sim_task *task, struct t
     case MUTATION_TRUST_IN_DOUBT:
         if (event->kind == TASK_EVENT_COMMIT_FAILED)
             event->kind = TASK_EVENT_COMMIT_DONE;
+        break;
+    case MUTATION_FROZEN_WORKS:
+        if (event->kind == TASK_EVENT_DESIRED && event->desired.frozen)
+            event->desired.paused = event->desired.frozen = false;
         break;
     default:
         break;
@@ -187,6 +201,10 @@ void mutation_bend_report(const struct world *world, struct sim_report *report)
     case MUTATION_EARLY_RELEASED:
         if (slot->task != NULL && slot->task->core.phase.state == TASK_PHASE_RELEASE)
             report->released = slot->task->core.releasing;
+        break;
+    case MUTATION_FROZEN_WORKS:
+        if (slot->job.frozen && report->state == TASK_STATE_ACTIVE)
+            report->state = TASK_STATE_PAUSED;
         break;
     case MUTATION_RELEASED_COPIED:
         if (report->released)

@@ -1,6 +1,8 @@
 /*
- * Rules of D3 broken on purpose, to show that the simulator would notice. The core is not changed
- * for it: what it is told and what it asks for is bent on the way, or its state after a step.
+ * Rules of D3 to D6 broken on purpose, to show that the simulator would notice. The cores are not
+ * changed for it: what they are told and what they ask for is bent on the way, or their state after
+ * a step. What the database or the shell does wrong is done wrong there (durable_model.c,
+ * coordinator_host.c, agent_link.c).
  */
 #ifndef BATON_TESTS_SIM_MUTATION_H
 #define BATON_TESTS_SIM_MUTATION_H
@@ -8,8 +10,10 @@
 #include <stdbool.h>
 
 #include "agent/core/task.h"
+#include "coordinator/core/step.h"
 
 #define MUTATION_KINDS(X)                                                                          \
+    X(NO_COUNT, "no-count", "how many records a state is made of is not compared")                 \
     X(NO_STAMP, "no-stamp", "active without the first commit")                                     \
     X(PARTIAL_STAMP, "partial-stamp", "the first commit stamps only what moved")                   \
     X(NO_METADATA_CHECK, "no-metadata-check", "stamps of newer owners are not looked at")          \
@@ -22,6 +26,9 @@
     X(PRODUCER_REUSED, "producer-reused", "the producer is used on after an indefinite commit")    \
     X(TORN_CHECKPOINT, "torn-checkpoint", "state and T2 are written apart")                        \
     X(LATE_FREEZE, "late-freeze", "T2 of a checkpoint is taken when it ends")                      \
+    X(SEED_LATE_T2, "seed-late-t2",                                                                \
+      "T2 of a snapshot is taken when it ends, its rows when it began")                            \
+    X(SEED_SHORT, "seed-short", "a snapshot is taken for whole that is not")                       \
     X(UNKNOWN_IS_ZERO, "unknown-is-zero", "offsets that could not be read are taken for T0")       \
     X(OUTPUT_IN_REPLAY, "output-in-replay", "outputs are not suppressed while replaying")          \
     X(STOP_DROPS_BATCH, "stop-checkpoints-first", "a stop checkpoints without its last commit")    \
@@ -31,7 +38,36 @@
     X(RELEASED_IN_DOUBT, "released-in-doubt", "released is said after a commit of unknown end")    \
     X(RELEASED_COPIED, "released-copied", "the epoch of a release is copied from the document")    \
     X(SAME_EPOCH_BACK, "same-epoch-back", "what is given back keeps its epoch")                    \
-    X(OLD_RELEASE, "old-release", "a release under an older epoch is believed")
+    X(OLD_RELEASE, "old-release", "a release under an older epoch is believed")                    \
+    X(OLD_ACTIVE, "old-active", "a task that is active under an older epoch counts as active")     \
+    X(OLD_START, "old-start", "reports of an earlier start of the agent count")                    \
+    X(POLL_UNBOUND, "poll-unbound", "an earlier start of the agent is told what to do")            \
+    X(REGISTER_KEEPS_EPOCH, "register-keeps-epoch", "a new start goes by the old one's epochs")    \
+    X(EARLY_FORCE, "early-force", "an agent is called lost although it was heard")                 \
+    X(NO_GRACE, "no-grace", "a lost agent's processors are relearned elsewhere at once")           \
+    X(STANDBY_UNREADY, "standby-unready", "a standby that has not learned is taken for ready")     \
+    X(TOLD_BEFORE_DURABLE, "told-before-durable", "documents are sent before the commit")          \
+    X(VERSION_NOT_DURABLE, "version-not-durable", "a restart counts document versions anew")       \
+    X(START_NOT_RAISED, "start-not-raised", "a restart does not raise the start number")           \
+    X(EPOCH_NOT_DURABLE, "epoch-not-durable", "a restart hands out epochs again")                  \
+    X(END_NOT_DURABLE, "end-not-durable", "the end of a hand-over is not written")                 \
+    X(OLD_DOCUMENT, "old-document", "an agent works by an older document")                         \
+    X(SKIP_UNTOLD, "skip-untold", "learners do not hear of skips")                                 \
+    X(SKIP_ANY, "skip-any", "records that stop nobody are skipped")                                \
+    X(GUESTS_UNSEEN, "guests-unseen", "members of the job's group are not seen")                   \
+    X(FROZEN_WORKS, "frozen-works", "an owner says that it has stopped, and works on")             \
+    X(DRAINED_EARLY, "drained-early", "drained is said before the hand-overs from it have ended")  \
+    X(DRAIN_FORGOTTEN, "drain-forgotten", "a new start of the agent ends its drain and cordon")    \
+    X(DRAIN_KEEPS_MOVING, "drain-keeps-moving", "a cancelled drain's hand-overs go on")            \
+    X(LEAVER_RECEIVES, "leaver-receives", "an agent that is to leave gets more")                   \
+    X(CORDON_RECEIVES, "cordon-receives", "a cordoned agent gets more")                            \
+    X(DEADLINE_FORGOTTEN, "deadline-forgotten", "a restart forgets the deadlines of drains")       \
+    X(DEADLINE_EARLY, "deadline-early", "a deadline is taken for passed")                          \
+    X(DEADLINE_WAITS, "deadline-waits", "after its deadline a drain waits as before")              \
+    X(FORCE_KEEPS_EPOCH, "force-keeps-epoch", "who takes over from a leaver works by its epoch")   \
+    X(FORCE_TO_LEAVER, "force-to-leaver", "what is forced from a leaver is given to it")           \
+    X(PLAN_IGNORED, "plan-ignored", "requests are carried out whatever their plan says")           \
+    X(KEEPS_TRYING, "keeps-trying", "who can not learn is made to try again at once")
 
 enum mutation {
     MUTATION_NONE,
@@ -56,5 +92,22 @@ void mutation_bend_step(enum mutation mutation, struct sim_task *task,
 
 /* What is reported of a task. */
 void mutation_bend_report(const struct world *world, struct sim_report *report);
+
+/* ---- mutation_coordinator.c */
+
+/* Before the core sees the event. */
+void mutation_bend_coord_event(struct world *world, struct coord_event *event);
+/* After the core's step: its memory and what it asks for may be changed. */
+void mutation_bend_update(struct world *world, const struct coord_event *event,
+                          struct update *update);
+
+/* Everywhere that the step has put a new epoch of it the old one takes its place. */
+void mutation_keep_epoch(struct update *update, struct processor *processor, uint64_t old);
+
+/* ---- mutation_drain.c: the same, for those of drains and cordons */
+
+void mutation_bend_drain_event(struct world *world, const struct coord_event *event);
+void mutation_bend_drain_update(struct world *world, const struct coord_event *event,
+                                struct update *update);
 
 #endif

@@ -17,6 +17,8 @@ const char *agent_event_name(enum task_event_kind kind)
         EVENT(STORE_CORRUPT),
         EVENT(RANGES),
         EVENT(RANGES_FAILED),
+        EVENT(SEEDED),
+        EVENT(SEED_FAILED),
         EVENT(VERIFIED),
         EVENT(VERIFY_MISMATCH),
         EVENT(VERIFY_FAILED),
@@ -48,7 +50,8 @@ const char *agent_action_name(enum task_action action)
         ACTION(OPEN_STORE),      ACTION(QUERY_RANGES), ACTION(VERIFY),        ACTION(OPEN_PRODUCER),
         ACTION(FETCH_COMMITTED), ACTION(ASSIGN),       ACTION(COMMIT),        ACTION(CHECKPOINT),
         ACTION(CLOSE_PRODUCER),  ACTION(DROP_STATE),   ACTION(SET_ASIDE),     ACTION(UNASSIGN),
-        ACTION(CLOSE),           ACTION(REPORT),       ACTION(WARM_PRODUCER),
+        ACTION(CLOSE),           ACTION(REPORT),       ACTION(WARM_PRODUCER), ACTION(SEED),
+        ACTION(CANCEL_SEED),
     };
 
     return names[action];

@@ -48,11 +48,15 @@ uint32_t store_model_apply(struct store_model *store, size_t partition, uint8_t 
     return ++store->live[partition].of[key];
 }
 
-void store_model_freeze(struct store_model *store, const int64_t *learned, int64_t due_ms)
+void store_model_freeze(struct store_model *store, const struct store_position *positions,
+                        int64_t due_ms)
 {
     assert(store->open);
     assert(store->flush == STORE_MODEL_IDLE);
-    memcpy(store->frozen.learned, learned, sizeof(store->frozen.learned));
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++) {
+        store->frozen.learned[i] = positions[i].learned;
+        store->frozen.records[i] = positions[i].records;
+    }
     memcpy(store->frozen.counts, store->live, sizeof(store->frozen.counts));
     store->dirty = 0;
     store->flush = STORE_MODEL_RUNNING;

@@ -14,7 +14,12 @@
 
 struct store_image {
     int64_t learned[KAFKA_PARTITIONS_MAX]; /* T2; API_UNKNOWN: of no partition of the task */
+    int64_t records[KAFKA_PARTITIONS_MAX]; /* that were met up to T2 (D3.6) */
     struct kafka_counts counts[KAFKA_PARTITIONS_MAX];
+};
+
+struct store_position { /* of one partition */
+    int64_t learned, records;
 };
 
 enum store_model_flush { STORE_MODEL_IDLE, STORE_MODEL_RUNNING, STORE_MODEL_FAILED };
@@ -40,8 +45,9 @@ enum store_model_condition { STORE_MODEL_FRESH, STORE_MODEL_KEPT, STORE_MODEL_SE
 enum store_model_condition store_model_open(struct store_model *store);
 /* One record; returns the key's new count. */
 uint32_t store_model_apply(struct store_model *store, size_t partition, uint8_t key);
-/* Asserts that no checkpoint is under way. */
-void store_model_freeze(struct store_model *store, const int64_t *learned, int64_t due_ms);
+/* By partition. Asserts that no checkpoint is under way. */
+void store_model_freeze(struct store_model *store, const struct store_position *positions,
+                        int64_t due_ms);
 /* The checkpoint's time has come: true when the disk changed. */
 bool store_model_flush(struct store_model *store, bool fail, int64_t retry_ms);
 /* False: the checkpoint under way failed; the live part is dropped all the same. Not while it runs.

@@ -1,15 +1,9 @@
 #include "tests/sim/world.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "api/schema.h"
-#include "common/mem.h"
-
-#define END_MS_MAX    INT64_C(900000) /* virtual: longer than any pause of the core's or Kafka's */
-#define END_STEPS_MAX 60000
 #define SWEEP_RECORDS 40
 
 /* ---- chance */
@@ -39,6 +33,23 @@ void world_trace(const struct world *world, const char *format, ...)
 
 /* ---- making */
 
+/* The times that agents and coordinator go by, against the steps that there are. */
+static void draw_times(struct world *world)
+{
+    static const int64_t step_ms[] = {2, 2, 6, 20};
+    static const int64_t timeout_ms[] = {2000, 5000, 10000};
+    static const int64_t grace_ms[] = {0, 1000, 5000, 30000};
+    struct world_config *config = &world->config;
+
+    config->step_ms_max = step_ms[world_between(world, 0, 3)];
+    config->core.verify = true;
+    config->core.agent_timeout_ms = timeout_ms[world_between(world, 0, 2)];
+    config->core.report_interval_ms = 500;
+    config->core.poll_wait_ms_max = world_between(world, 500, 25000);
+    config->core.topics_interval_ms = 5000;
+    config->rejoin_grace_ms = grace_ms[world_between(world, 0, 3)];
+}
+
 static void draw_config(struct world *world)
 {
     struct world_config *config = &world->config;
@@ -48,7 +59,10 @@ static void draw_config(struct world *world)
     config->exactly_once = world_between(world, 0, 9) < 8;
     config->stateful = world_between(world, 0, 9) < 9;
     config->partitions = (size_t)world_between(world, 1, KAFKA_PARTITIONS_MAX);
-    config->processors = config->partitions > 1 ? (size_t)world_between(world, 1, 2) : 1;
+    config->processors = (size_t)world_between(world, 1,
+                                               (int64_t)config->partitions < KAFKA_PROCESSORS_MAX
+                                                   ? (int64_t)config->partitions
+                                                   : KAFKA_PROCESSORS_MAX);
     config->fault_permille = (uint32_t)world_between(world, 0, 3) * 30;
     config->chaos_permille = (uint32_t)world_between(world, 1, 3) * 10;
     config->damages = world_between(world, 0, 3) == 0;
@@ -56,25 +70,26 @@ static void draw_config(struct world *world)
     config->poisons = world_between(world, 0, 3) == 0;
     config->cache_records = (uint32_t)world_between(world, 3, 60);
     config->acceptable_lag = world_between(world, 0, 2) * 5;
-}
-
-static void make_documents(struct world *world)
-{
-    for (size_t i = 0; i < 2; i++) {
-        struct document_job *job = &world->jobs[i];
-
-        schema_default(&schema_document_job, job);
-        job->name = mem_strdup(WORLD_JOB);
-        job->incarnation = mem_strdup(WORLD_INCARNATION);
-        job->spec.on_error = i == 0 ? ON_ERROR_HALT : ON_ERROR_SKIP;
+    config->agents = (size_t)world_between(world, 2, WORLD_AGENTS);
+    config->capacity = (uint32_t)config->processors * (uint32_t)world_between(world, 1, 2);
+    config->max_learners = (uint32_t)world_between(world, 0, 2);
+    config->never_returns = world_between(world, 0, 4) == 0;
+    config->left_alone = world_between(world, 0, 3) == 0;
+    config->evens_out = !config->left_alone && world_between(world, 0, 1) == 0;
+    config->compacts = config->stateful && !config->left_alone && world_between(world, 0, 7) == 0;
+    config->sends_away = world_between(world, 0, 2) == 0;
+    config->sends_at_once = !config->left_alone && world_between(world, 0, 1) == 0;
+    if (config->left_alone) {
+        config->fault_permille = 0;
+        config->damages = config->truncates = config->poisons = false;
     }
-    for (uint32_t i = 0; i < world->kafka.partition_count; i++) {
-        uint32_t processor = kafka_processor_of(&world->kafka, i);
-        struct uint_list *owned = &world->owned[processor];
-
-        world->owned_items[processor][owned->count++] = i;
-        owned->items = world->owned_items[processor];
-    }
+    config->tells_kept = world_between(world, 0, 1) == 0;
+    /* Not drawn: seeds are other worlds with every draw. */
+    config->standbys = config->stateful ? (uint32_t[]){1, 0, 0, 2, 0, 1}[config->seed % 6] : 0;
+    if (config->standbys > 0)
+        config->capacity *= 2;
+    draw_times(world);
+    config->core.groups_interval_ms = guests_come(config) ? 500 : 0;
 }
 
 /* A log that does not start at 0 is the usual case. */
@@ -91,6 +106,23 @@ static void make_input(struct world *world)
     }
 }
 
+/* In sweeps the first agent has everything when the next one comes. */
+static void start_agents(struct world *world)
+{
+    for (size_t i = 0; i < WORLD_AGENTS; i++) {
+        struct sim_agent *agent = &world->agents[i];
+
+        agent->identity = i;
+        agent->lost = i >= world->config.agents;
+        agent->back_ms = agent->lost                             ? INT64_MAX
+                         : i == 0                                ? world->now_ms
+                         : world->config.sweep != WORLD_NO_SWEEP ? world->now_ms + 1000
+                         : world_between(world, 0, 2) == 0
+                             ? world->now_ms
+                             : world->now_ms + world_between(world, 0, 5000);
+    }
+}
+
 static void open_world(struct world *world, const struct world_config *config, struct tally *tally)
 {
     *world = (struct world){.config = *config, .now_ms = 1000, .tally = tally};
@@ -104,20 +136,24 @@ static void open_world(struct world *world, const struct world_config *config, s
                 world->config.chaos_permille);
     kafka_open(&world->kafka, world->config.partitions, world->config.processors,
                checks_watcher(world));
-    make_documents(world);
     make_input(world);
-    coordinator_open(world);
+    durable_open(&world->durable);
+    world->operator.wants_job = true;
+    world->operator.leaver = - 1;
     world->sweeping = config->sweep != WORLD_NO_SWEEP;
-    for (size_t i = 0; i < WORLD_AGENTS; i++)
-        agent_start(world, i);
+    host_start(world);
+    start_agents(world);
+    world->agents[WORLD_GHOST].lost = true;
 }
 
 static void close_world(struct world *world)
 {
-    for (size_t i = 0; i < WORLD_AGENTS; i++)
+    for (size_t i = 0; i < WORLD_PROCESSES; i++)
         agent_crash(world, i);
-    for (size_t i = 0; i < 2; i++)
-        schema_free(&schema_document_job, &world->jobs[i]);
+    admin_crash(world);
+    host_finish(world);
+    durable_close(&world->durable);
+    network_finish(&world->network);
     world->tally->of[TALLY_ABORT] += world->kafka.aborts;
     world->tally->of[TALLY_EXPIRY] += world->kafka.expiries;
     world->tally->of[TALLY_LATE] += world->kafka.late;
@@ -128,14 +164,23 @@ static void close_world(struct world *world)
 
 /* ---- one step */
 
+/* An earlier start stands still until the one that took its place is known, which is refused for
+ * as long as the earlier one is heard of. */
+static bool may_come_back(const struct world *world, const struct sim_agent *agent)
+{
+    if (agent == &world->agents[WORLD_GHOST])
+        return agent->alive && world->agents[agent->identity].link.registered;
+    return agent->alive || !agent->lost;
+}
+
 static void wake_agents(struct world *world)
 {
-    for (size_t i = 0; i < WORLD_AGENTS; i++) {
+    for (size_t i = 0; i < WORLD_PROCESSES; i++) {
         struct sim_agent *agent = &world->agents[i];
 
         if (agent->alive && !agent->paused) {
             agent_tend(world, i);
-        } else if (world->now_ms >= agent->back_ms) {
+        } else if (may_come_back(world, agent) && world->now_ms >= agent->back_ms) {
             if (!agent->alive)
                 agent_start(world, i);
             if (agent->paused)
@@ -145,10 +190,35 @@ static void wake_agents(struct world *world)
     }
 }
 
+static void wake_host(struct world *world)
+{
+    struct sim_host *host = &world->host;
+
+    if ((host->alive && !host->paused) || world->now_ms < host->back_ms)
+        return;
+    if (!host->alive)
+        host_start(world);
+    if (host->paused)
+        world_trace(world, "coordinator goes on");
+    host->paused = false;
+}
+
+/* Where steps take long it does more in one, or it could not keep up. */
+static bool step_coordinator(struct world *world)
+{
+    bool worked = false;
+
+    network_turn(world);
+    operator_turn(world);
+    for (int64_t i = 0; i <= world->config.step_ms_max / 5; i++)
+        worked = admin_turn(world) || host_turn(world) || worked;
+    return worked;
+}
+
 /* One task of those that have something to do; false: none has. */
 static bool step_task(struct world *world)
 {
-    size_t count = WORLD_AGENTS * KAFKA_PROCESSORS_MAX;
+    size_t count = WORLD_PROCESSES * KAFKA_PROCESSORS_MAX;
     size_t first = (size_t)world_between(world, 0, (int64_t)count - 1);
 
     for (size_t i = 0; i < count; i++) {
@@ -169,203 +239,99 @@ static int64_t earliest(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Nothing can happen now: on to when something can. */
-static void pass_time(struct world *world)
+static int64_t agents_due_ms(const struct world *world)
 {
-    int64_t due_ms = coordinator_due_ms(world);
+    int64_t due_ms = INT64_MAX;
 
-    for (size_t i = 0; i < WORLD_AGENTS; i++) {
+    for (size_t i = 0; i < WORLD_PROCESSES; i++) {
         const struct sim_agent *agent = &world->agents[i];
 
         if (!agent->alive || agent->paused) {
-            due_ms = earliest(due_ms, agent->back_ms);
+            due_ms = earliest(due_ms, may_come_back(world, agent) ? agent->back_ms : INT64_MAX);
             continue;
         }
+        due_ms = earliest(due_ms, link_due_ms(world, i));
         for (size_t k = 0; k < KAFKA_PROCESSORS_MAX; k++) {
-            if (agent->slots[k].task != NULL)
-                due_ms = earliest(due_ms, agent_due_ms(agent->slots[k].task));
+            const struct sim_slot *slot = &agent->slots[k];
+
+            if (slot->task != NULL)
+                due_ms = earliest(due_ms, agent_due_ms(slot->task));
+            else if (slot->used && !slot->spent)
+                due_ms = earliest(due_ms, slot->retry_ms);
         }
     }
+    return due_ms;
+}
+
+/* Nothing can happen now: on to when something can. */
+static void pass_time(struct world *world)
+{
+    int64_t due_ms = agents_due_ms(world);
+
+    due_ms = earliest(due_ms, network_due_ms(world));
+    due_ms = earliest(due_ms, host_due_ms(world));
+    due_ms = earliest(due_ms, admin_due_ms(world));
+    due_ms = earliest(due_ms, operator_due_ms(world));
     for (size_t i = 0; i < world->kafka.flight_count; i++)
         due_ms = earliest(due_ms, world->kafka.flight[i].due_ms);
-    if (due_ms > world->now_ms)
+    if (due_ms > world->now_ms && due_ms != INT64_MAX)
         world->now_ms = due_ms;
 }
 
-static void step(struct world *world)
+void world_step(struct world *world)
 {
     int64_t choice = world_between(world, 0, 99);
 
     world->steps++;
-    world->now_ms += world_between(world, 0, 2);
+    world->now_ms += world_between(world, 0, world->config.step_ms_max);
     wake_agents(world);
+    wake_host(world);
     if (world_chance(world, world->config.chaos_permille)) {
         chaos_strike(world);
     } else if (choice < 8) {
         kafka_advance(&world->kafka, &world->rng, world->now_ms);
     } else if (choice < 14 && !world->calm) {
         chaos_input(world);
-    } else if (choice < 20) {
-        coordinator_turn(world);
+    } else if (choice < 28) {
+        (void)step_coordinator(world);
     } else if (!step_task(world)) {
-        coordinator_turn(world);
+        bool worked = step_coordinator(world);
+
         kafka_advance(&world->kafka, &world->rng, world->now_ms);
-        pass_time(world);
+        if (!worked)
+            pass_time(world);
     }
 }
 
-/* ---- the sweep */
-
-static bool is_active_under(const struct world *world, size_t owner)
+const struct sim_agent *world_process(const struct world *world, size_t identity, uint32_t start)
 {
-    for (size_t i = 0; i < world->kafka.processor_count; i++) {
-        const struct sim_placement *placement = &world->coordinator.placements[i];
+    const struct sim_agent *present = &world->agents[identity];
+    const struct sim_agent *ghost = &world->agents[WORLD_GHOST];
 
-        if (placement->owner != owner || placement->newest_active != placement->epoch)
-            return false;
-    }
-    return true;
+    if (present->alive && present->starts == start)
+        return present;
+    return ghost->alive && ghost->identity == identity && ghost->starts == start ? ghost : NULL;
 }
 
-static void stop_victim(struct world *world, size_t victim)
+const struct sim_task *world_active(const struct world *world, uint32_t processor)
 {
-    struct sim_agent *agent = &world->agents[victim];
+    const struct job *job = host_job(world);
+    const struct placement_row *placement;
+    const struct sim_agent *agent;
+    const struct sim_task *task;
 
-    world->sweeping = false;
-    if (world->config.sweep == WORLD_SWEEP_PAUSE)
-        agent->paused = true;
-    else
-        agent_crash(world, victim);
-    world_trace(world, "agent %zu is stopped at action %u", victim, agent->actions_done);
-    world->tally->of[agent->paused ? TALLY_PAUSE : TALLY_CRASH]++;
-    agent->back_ms = INT64_MAX;
-}
-
-/* Agent 0 hands everything over to agent 1, anew when that was cancelled. One of them is away for a
- * moment, or for so long that it is given up. */
-static void step_handoff_sweep(struct world *world)
-{
-    size_t victim = world->config.victim == WORLD_VICTIM_SOURCE ? 0 : 1;
-    struct sim_agent *agent = &world->agents[victim];
-
-    if (is_active_under(world, 0)) {
-        if (!world->handing_over)
-            world->handing_from = agent->actions_done;
-        world->handing_over = true;
-        for (uint32_t i = 0; i < world->kafka.processor_count; i++)
-            coordinator_hand_over(world, i, 1);
-    }
-    if (world->sweeping && world->handing_over && agent->alive &&
-        agent->actions_done >= world->handing_from + world->config.sweep_at) {
-        stop_victim(world, victim);
-        agent->back_ms =
-            world->now_ms + (world_between(world, 0, 1) == 0 ? world_between(world, 0, 3000)
-                                                             : world_between(world, 12000, 20000));
-    }
-    step(world);
-}
-
-static void step_sweep(struct world *world)
-{
-    struct sim_agent *agent = &world->agents[0];
-
-    if (world->sweeping && agent->actions_done >= world->config.sweep_at) {
-        stop_victim(world, 0);
-        for (uint32_t i = 0; i < world->kafka.processor_count; i++)
-            coordinator_move(world, i, 1);
-        /* What the zombie will read first is what was on its way to it. */
-        world->coordinator.contacts[0].sending = false;
-    }
-    if (!world->sweeping && agent->back_ms == INT64_MAX && is_active_under(world, 1)) {
-        agent->back_ms = world->now_ms + world_between(world, 0, 500);
-        world->tally->of[TALLY_ZOMBIE]++;
-    }
-    step(world);
-}
-
-/* ---- the end */
-
-static bool is_halted(const struct world *world, uint32_t processor)
-{
-    const struct sim_placement *placement = &world->coordinator.placements[processor];
-
-    /* While the owner works it needs no copy: what it has is in its memory. */
-    return checks_is_halted(world, processor) &&
-           (placement->failed || placement->newest_active != placement->epoch);
-}
-
-/* Everybody has heard who owns what. */
-static bool is_settled(const struct world *world)
-{
-    for (size_t i = 0; i < WORLD_AGENTS; i++) {
-        for (size_t k = 0; k < world->kafka.processor_count; k++) {
-            if (world->agents[i].slots[k].used && world->coordinator.placements[k].owner != i)
-                return false;
-        }
-    }
-    return true;
-}
-
-static bool is_finished(const struct world *world)
-{
-    for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
-        const struct sim_placement *placement = &world->coordinator.placements[i];
-
-        if (!is_halted(world, i) && (placement->newest_active != placement->epoch ||
-                                     placement->handoff.stage != SIM_HANDOFF_NONE))
-            return false;
-    }
-    for (size_t i = 0; i < world->kafka.partition_count; i++) {
-        if (!is_halted(world, kafka_processor_of(&world->kafka, i)) &&
-            world->kafka.group.of[i].offset != kafka_end_of(&world->kafka, i))
-            return false;
-    }
-    return kafka_is_at_rest(&world->kafka) && is_settled(world);
-}
-
-static bool all_closed(const struct world *world)
-{
-    for (size_t i = 0; i < WORLD_AGENTS; i++) {
-        for (size_t k = 0; k < KAFKA_PROCESSORS_MAX; k++) {
-            if (world->agents[i].slots[k].task != NULL)
-                return false;
-        }
-    }
-    return true;
-}
-
-static void run_until(struct world *world, bool (*done)(const struct world *world),
-                      const char *failure)
-{
-    int64_t end_ms = world->now_ms + END_MS_MAX;
-    uint64_t end_steps = world->steps + END_STEPS_MAX;
-
-    while (!done(world) && !world->checks.failed) {
-        step(world);
-        if (world->now_ms > end_ms || world->steps > end_steps) {
-            checks_fail(world, "%s", failure);
-            return;
-        }
-    }
-}
-
-static void end(struct world *world)
-{
-    bool halted = false;
-
-    world->calm = true;
-    world_trace(world, "the end begins");
-    chaos_end(world);
-    run_until(world, is_finished, "it does not come to its end");
-    for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
-        world->halted[i] = is_halted(world, i);
-        halted = halted || world->halted[i];
-        coordinator_idle(world, i, INT64_MAX);
-    }
-    run_until(world, all_closed, "not every task closes");
-    if (!world->checks.failed)
-        checks_end(world);
-    world->tally->of[halted ? TALLY_HALTED : TALLY_FINISHED]++;
+    if (job == NULL)
+        return NULL;
+    placement = &job->processors.items[processor].placement;
+    if (placement->agent == NULL)
+        return NULL;
+    agent = &world->agents[agent_of_name(placement->agent)];
+    task = agent->slots[processor].task;
+    return task != NULL && agent_start_of(placement->agent_incarnation) == agent->starts &&
+                   task->core.phase.state == TASK_PHASE_ACTIVE &&
+                   task->core.epoch_working == placement->epoch
+               ? task
+               : NULL;
 }
 
 bool world_run(struct world *world, const struct world_config *config, struct tally *tally)
@@ -373,14 +339,12 @@ bool world_run(struct world *world, const struct world_config *config, struct ta
     open_world(world, config, tally);
     while (world->steps < config->steps && !world->checks.failed) {
         if (config->sweep == WORLD_NO_SWEEP)
-            step(world);
-        else if (config->victim == WORLD_VICTIM_OWNER)
-            step_sweep(world);
+            world_step(world);
         else
-            step_handoff_sweep(world);
+            sweep_step(world);
     }
     if (!world->checks.failed)
-        end(world);
+        world_end(world);
     close_world(world);
     return !world->checks.failed;
 }

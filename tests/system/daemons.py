@@ -62,8 +62,10 @@ class Daemon:
 
     program = None  # of the subclass
 
-    def __init__(self, name, directory, options, hooks=False, environment=None):
+    def __init__(self, name, directory, options, hooks=False, environment=None, prefix=()):
+        """`prefix`: a command that becomes the daemon, in another network namespace for instance."""
         self.name = name
+        self.prefix = prefix
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.options = dict(options)
@@ -88,7 +90,7 @@ class Daemon:
         self._ended_on_purpose = False
         self.address = None
         self._child = process.start(
-            [self.binary, "--config", self.config_path, *arguments], self.log_path, self.environment
+            [*self.prefix, self.binary, "--config", self.config_path, *arguments], self.log_path, self.environment
         )
         if ready:
             self.wait_for_address(limit_s)
@@ -131,6 +133,16 @@ class Daemon:
 
     def resume(self):
         self._child.send_signal(signal.SIGCONT)
+
+    def wait_stopped(self, limit_s=STOP_LIMIT_S):
+        """For a daemon that stops itself at a hook (SIGSTOP)."""
+
+        def stopped():
+            self._assert_running()
+            state = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            return state == "T"
+
+        wait_until(stopped, limit_s, f"{self.name} stops itself at {self.environment.get('BATON_HOOK')}")
 
     def restart(self, **start_options):
         """Orderly, on the same state."""
@@ -239,7 +251,7 @@ class Coordinator(Daemon):
 class Agent(Daemon):
     program = "baton-agent"
 
-    def __init__(self, directory, bootstrap, coordinator, agent_id, hooks=False, environment=None, **options):
+    def __init__(self, directory, bootstrap, coordinator, agent_id, hooks=False, environment=None, prefix=(), **options):
         """`coordinator` is a Coordinator or an address, that of a proxy for instance."""
         directory = pathlib.Path(directory)
         address = coordinator if isinstance(coordinator, str) else coordinator.address
@@ -251,7 +263,7 @@ class Agent(Daemon):
             "listen": "127.0.0.1:0",
             "log_level": "debug",
         }
-        super().__init__(agent_id, directory, {**settings, **_dotted(options)}, hooks, environment)
+        super().__init__(agent_id, directory, {**settings, **_dotted(options)}, hooks, environment, prefix)
 
 
 def _dotted(options):

@@ -23,6 +23,14 @@ CAPABILITIES = (
 )  # fmt: skip
 LOG_TAIL_LINES = 60
 SHARED_PROXIES = 3
+SHARED_PROPERTIES = {
+    # On a busy machine it must not take itself for dead: it would leave out abort markers then (docs/design.md D9).
+    "broker.session.timeout.ms": 120_000,
+    # Records of tests may be of long ago: retention is not to take them while a test wants to read them again.
+    "log.retention.check.interval.ms": 86_400_000,
+    # Transactions that are over their time are aborted within a second, not ten.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1_000,
+}
 _STARTED = pytest.StashKey()
 
 
@@ -100,7 +108,7 @@ def no_process_is_left():
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory, no_process_is_left):
     """The shared broker. Its proxies (broker.proxy(0), ...) are healed by whoever breaks them."""
-    shared = Broker(tmp_path_factory.mktemp("kafka"), proxies=SHARED_PROXIES)
+    shared = Broker(tmp_path_factory.mktemp("kafka"), SHARED_PROXIES, SHARED_PROPERTIES)
     try:
         yield shared.start()
     finally:
@@ -109,11 +117,11 @@ def broker(tmp_path_factory, no_process_is_left):
 
 @pytest.fixture
 def own_broker(tmp_path):
-    """Makes brokers that belong to the test alone: own_broker(proxies=1, properties={...}) starts one."""
+    """Makes brokers that belong to the test alone: own_broker(proxies=1, properties={...}, mortal=True) starts one."""
     made = []
 
-    def make(proxies=0, properties=None):
-        made.append(Broker(tmp_path / f"kafka-{len(made)}", proxies, properties))
+    def make(proxies=0, properties=None, mortal=False):
+        made.append(Broker(tmp_path / f"kafka-{len(made)}", proxies, properties, mortal))
         return made[-1].start()
 
     yield make

@@ -21,7 +21,7 @@ class Reply:
 class Client:
     """Talks to one address. `expect` is the status, or the statuses, that the caller counts on: anything else fails."""
 
-    def __init__(self, address, timeout_s=10):
+    def __init__(self, address, timeout_s=30):
         self.host, port = address.rsplit(":", 1)
         self.port = int(port)
         self.timeout_s = timeout_s

@@ -5,6 +5,17 @@ from confluent_kafka import KafkaException
 from waiting import wait_until
 
 WAIT_S = 60
+HANDOFF_WAIT_S = 100
+OPERATION_ENDS = ("succeeded", "failed", "cancelled")
+
+
+def owners_of(processors):
+    """{agent: how many active processors it has}."""
+    counts = {}
+    for each in processors:
+        if each["state"] == "active":
+            counts[each["agent"]] = counts.get(each["agent"], 0) + 1
+    return counts
 
 
 class Job:
@@ -34,14 +45,29 @@ class Job:
 
     def put(self, expect=201, **changes):
         self.spec.update(changes)
-        reply = self.coordinator.http.put(f"/v1/jobs/{self.name}", self.spec, expect=expect)
+        # A creation asks Kafka, which may take its time; a busy machine more.
+        reply = self.coordinator.http.put(f"/v1/jobs/{self.name}", self.spec, expect=expect, timeout_s=WAIT_S)
         return reply.json
 
     def create(self):
-        """Put it and wait until its start offsets are committed and the tasks may run."""
-        self.put()
+        """Put it and wait until its start offsets are committed and the tasks may run.
+
+        A broker that has just started answers for transactions only when it has loaded their log: 503 until then.
+        """
+
+        def accepted():
+            path = f"/v1/jobs/{self.name}"
+            return self.coordinator.http.put(path, self.spec, expect=(201, 503), timeout_s=WAIT_S).status == 201
+
+        wait_until(accepted, WAIT_S, f"{self.name} is created")
         self.wait_running()
         return self
+
+    def delete(self):
+        """And wait until it is gone; its topics and its group's offsets stay."""
+        operation = self.coordinator.http.delete(f"/v1/jobs/{self.name}").json["id"]
+        ended = self.coordinator.http.get(f"/v1/operations/{operation}?wait=30s", timeout_s=40).json
+        assert ended["state"] == "succeeded", ended
 
     def status(self):
         return self.coordinator.http.get(f"/v1/jobs/{self.name}/status").json
@@ -51,6 +77,33 @@ class Job:
 
     def problems(self):
         return self.coordinator.http.get(f"/v1/jobs/{self.name}/problems").json["items"]
+
+    def handoffs(self, state=None):
+        query = f"?job={self.name}&limit=1000" + (f"&state={state}" if state else "")
+        return self.coordinator.http.get(f"/v1/handoffs{query}").json["items"]
+
+    def owners(self):
+        return owners_of(self.processors())
+
+    def wait_owners(self, wanted, limit_s=HANDOFF_WAIT_S):
+        """Until they are `wanted` and no hand-over is under way."""
+
+        def settled(status):
+            return self.owners() == wanted and status["handoffs_running"] == 0
+
+        try:
+            self.wait(f"owners are {wanted}", settled, limit_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.handoffs()}") from None
+
+    def wait_operation(self, operation, limit_s=HANDOFF_WAIT_S):
+        """The operation of that id, once it has ended."""
+
+        def ended():
+            seen = self.coordinator.http.get(f"/v1/operations/{operation}?wait=10s", timeout_s=20).json
+            return seen["state"] in OPERATION_ENDS and seen
+
+        return wait_until(ended, limit_s, f"{operation} has ended")
 
     def wait(self, what, condition, limit_s=WAIT_S):
         """Until `condition(status)` holds; the failure shows the last status, problems and processors."""

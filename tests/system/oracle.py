@@ -10,6 +10,7 @@ A verdict counts what is lost (never seen), doubled (seen again), misordered (se
 sent, or not of the form), and shows examples.
 """
 
+import struct
 import time
 from collections import Counter
 
@@ -207,9 +208,12 @@ class ProvenanceCheck:
 
 
 class TopicReader:
-    """Reads all partitions of a topic from the start, read_committed, and knows when it has reached the end."""
+    """Reads a topic from the start, read_committed, and knows when it has reached the end.
 
-    def __init__(self, bootstrap, topic, config=None):
+    `only(count)` gives the partitions to read, of so many; without it all are read.
+    """
+
+    def __init__(self, bootstrap, topic, config=None, only=None):
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap,
             "group.id": "oracle",  # demanded by the client; nothing is committed
@@ -224,8 +228,8 @@ class TopicReader:
         })
         partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
         assert partitions, f"topic {topic} does not exist"
-        self._at_end = dict.fromkeys(partitions, False)
-        self._consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        self._at_end = dict.fromkeys(only(len(partitions)) if only else partitions, False)
+        self._consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in self._at_end])
         self.total = 0
 
     def read(self, limit_s=0.5):
@@ -285,6 +289,60 @@ def read_input_offsets(bootstrap, topic, limit_s=60, keyed_only=True, config=Non
     finally:
         reader.close()
     return offsets
+
+
+COMMITS_TOPIC = "__consumer_offsets"
+
+
+def commits_partition(group, count):
+    """Where Kafka keeps a group's offsets: by Java's hash of its name, a signed number, without its sign."""
+    number = 0
+    for character in group:
+        number = (31 * number + ord(character)) & 0xFFFFFFFF
+    if number >= 1 << 31:
+        number = (1 << 32) - number
+    return 0 if number == 1 << 31 else number % count
+
+
+def parse_commit(key, value):
+    """(group, topic, partition, offset, metadata), or None: it is no committed offset (or one was deleted)."""
+
+    def text(data, at):
+        (length,) = struct.unpack_from(">h", data, at)
+        return data[at + 2 : at + 2 + length].decode(), at + 2 + length
+
+    if struct.unpack_from(">h", key)[0] > 1 or value is None:
+        return None
+    group, at = text(key, 2)
+    topic, at = text(key, at)
+    (partition,) = struct.unpack_from(">i", key, at)
+    version, offset = struct.unpack_from(">hq", value)
+    at = 10 if version < 3 else 14  # the leader's epoch lies between
+    if version < 4:
+        return group, topic, partition, offset, text(value, at)[0]
+    length = value[at]  # a varint of length + 1; what we write is shorter than 127 bytes
+    assert length < 0x80, "longer metadata than ours"
+    return group, topic, partition, offset, value[at + 1 : at + length].decode()
+
+
+def read_commits(bootstrap, group, limit_s=60):
+    """{(topic, partition): [(offset, metadata), ...]}: all that was committed, in order, aborted transactions left out.
+
+    What the admin client shows is only the last of it.
+    """
+    reader = TopicReader(bootstrap, COMMITS_TOPIC, only=lambda count: [commits_partition(group, count)])
+    commits = {}
+    deadline = time.monotonic() + limit_s
+    try:
+        while not reader.at_end:
+            assert time.monotonic() < deadline, f"the commits of {group} were not read within {limit_s} s"
+            for message in reader.read():
+                found = parse_commit(message.key(), message.value())
+                if found and found[0] == group:
+                    commits.setdefault(found[1:3], []).append(found[3:])
+    finally:
+        reader.close()
+    return commits
 
 
 def check_outputs(bootstrap, topic, expected, limit_s, quiet_s=1.0, provenance_of=(), config=None):

@@ -9,6 +9,7 @@ import ctypes
 import multiprocessing
 import os
 import random
+import signal
 import time
 
 from confluent_kafka import Producer
@@ -118,6 +119,7 @@ class Load:
 
 
 def _produce(settings, topic, prefix, seed, total, rate, counts, partitions, sent, stop, errors, parent):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent ends this process
     try:
         _Generator(settings, topic, prefix, seed, counts, partitions, sent).run(total, rate, stop, parent)
     except Exception as error:  # goes to the test, which fails with it

@@ -21,6 +21,14 @@ class _Direction:
         self.dropping = False
         self.delay_s = 0.0
         self.bytes = 0  # passed on so far
+        self.flips = []  # numbers of bytes of which a bit flips when they are passed on
+
+    def bend(self, data):
+        bent = bytearray(data)
+        for at in [each for each in self.flips if self.bytes <= each < self.bytes + len(data)]:
+            bent[at - self.bytes] ^= 1
+            self.flips.remove(at)
+        return bytes(bent)
 
     def set(self, **values):
         with self.changed:
@@ -87,7 +95,7 @@ class _Connection:
             if dropping:
                 continue
             try:
-                sink.sendall(data)
+                sink.sendall(direction.bend(data))
                 direction.bytes += len(data)
             except OSError:
                 break
@@ -120,6 +128,10 @@ class TcpProxy:
     def drop(self, *directions):
         """Bytes vanish; the connections stay."""
         self._set(directions, dropping=True)
+
+    def flip(self, direction, *numbers):
+        """A bit of each of these bytes flips, counted over all connections as `passed_bytes` does."""
+        self.directions[direction].flips += numbers
 
     def delay(self, seconds, *directions):
         self._set(directions, delay_s=seconds)

@@ -119,6 +119,29 @@ def test_contract_docs_list_every_kind_of_event():
     assert set(re.findall(r"`(\w+)`", " ".join(listed))) == kinds
 
 
+# ---- hand-overs
+
+def test_contract_docs_explain_every_state_of_a_hand_over(tables):
+    """In the order of the code, and for each state under way what it waits for and what to do when that does not come."""
+    (view,) = [type_ for type_ in tables["types"] if type_["name"] == "handoff_view"]
+    (state,) = [field for field in view["fields"] if field["name"] == "state"]
+    (header, rows) = re.search(r"^\| (state [^\n]*)\n\|[-|]+\n((?:\|.*\n)+)", section(OPERATIONS, "Hand-overs"), re.M).groups()
+    assert header.count("|") == 5
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows.splitlines()]
+    assert [row[0] for row in cells] == [f"`{name}`" for name in state["names"]]
+    for row in cells:
+        under_way = row[0].strip("`") not in ("done", "cancelled", "failed")
+        assert bool(row[3]) == under_way and (row[4] or row[0] == "`done`"), row
+
+
+def test_contract_docs_read_fields_that_hand_overs_have(tables):
+    """What the examples take out of the answers."""
+    (view,) = [type_ for type_ in tables["types"] if type_["name"] == "handoff_view"]
+    (example,) = re.findall(r"handoffs\?job=\$J&limit=100.*?@tsv'", section(OPERATIONS, "Hand-overs"), re.S)
+    used = set(re.findall(r"\.(\w+)", example.partition("jq")[2])) - {"items"}
+    assert len(used) == 9 and used <= {field["name"] for field in view["fields"]}
+
+
 # ---- metrics
 
 def exposed(folder):
@@ -229,7 +252,7 @@ def test_contract_docs_name_fields_without_effect():
     """Fields of hand-overs and expansion that nothing reads yet, apart from creation's warnings."""
     paragraph = re.search(r"^Kept, but without effect in this version.*?\n\n", CONFIGURATION, re.M | re.S)[0]
     fields = re.findall(r"`(\w+)`", paragraph)
-    assert len(fields) == 4
+    assert len(fields) == 3
     code = docs.source("agent/**/*.c", "coordinator/**/*.c")
     for field in fields:
         assert not re.search(rf"\b(?:spec|job)(?:\.|->){field}(?:_ms)?\b", code), f"{field} is read now"

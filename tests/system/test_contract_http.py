@@ -89,13 +89,13 @@ def test_contract_process_routes(api):
 
 
 def test_contract_head_is_get_without_body(api):
-    for path in ("/healthz", "/version", "/v1/jobs", "/openapi.json", "/metrics", "/v1/events?limit=1"):
+    for path in ("/healthz", "/version", "/v1/jobs", "/openapi.json", "/metrics", "/v1/events?limit=1", "/"):
         reply = api.request("HEAD", path, expect=200)
         assert reply.body == b""
 
 
 def test_contract_unknown_paths_and_methods(api):
-    for path in ("/", "/v1", "/v1/", "/v1/jobs/", "/v1/jobs/a/b", "/v1/jobs/a/status/", "/v2/jobs", "//v1/jobs", "/agent"):
+    for path in ("/index.html", "/web", "/web/", "/web/x", "/v1", "/v1/", "/v1/jobs/", "/v1/jobs/a/b", "/v1/jobs/a/status/", "/v2/jobs", "//v1/jobs", "/agent"):
         api.refused("GET", path, 404, "not_found")
     for method, path, allow in (
         ("POST", "/v1/jobs", "GET, HEAD"),
@@ -118,7 +118,7 @@ def test_contract_targets_are_read_strictly(api):
     api.refused("GET", "/healthz?deep=true", 400, "invalid_query")
     for query in ("limit=0", "limit=1001", "limit=x", "limit=", "cursor=Not%20A%20Name", "cursor="):
         api.refused("GET", f"/v1/jobs?{query}", 400, "invalid_query")
-    for query in ("after=-1", "after=x", "wait=5", "wait=61s", "wait=1h", "job=A!"):
+    for query in ("after=-1", "after=x", "wait=5", "wait=61s", "wait=1h", "job=A!", "last=0", "last=1&limit=1"):
         api.refused("GET", f"/v1/events?{query}", 400, "invalid_query")
     for query in ("state=done", "cursor=op-1", "cursor=0", "limit=0", "job=A!"):
         api.refused("GET", f"/v1/operations?{query}", 400, "invalid_query")
@@ -140,6 +140,11 @@ def test_contract_missing_things(api):
     api.refused("DELETE", "/v1/jobs/none", 404, "job_not_found")
     api.refused("GET", "/v1/agents/none", 404, "agent_not_found")
     api.refused("DELETE", "/v1/agents/none", 404, "agent_not_found")
+    api.refused("GET", "/v1/agents/none/eligibility", 404, "agent_not_found")
+    api.refused("PUT", "/v1/agents/none/eligibility", 404, "agent_not_found", {"schedulable": False})
+    api.refused("GET", "/v1/agents/none/drain", 404, "agent_not_found")
+    api.refused("PUT", "/v1/agents/none/drain", 404, "agent_not_found", {})
+    api.refused("DELETE", "/v1/agents/none/drain", 404, "agent_not_found")
     for name in ("op-999999", "op-0", "op-01", "17", "op-", "op-x"):
         api.refused("GET", f"/v1/operations/{name}", 404, "operation_not_found")
     api.refused("GET", "/v1/operations/op-999999?wait=5s", 404, "operation_not_found")
@@ -316,6 +321,7 @@ def test_contract_group_with_offsets(api, broker, spec, unique):
     commit_all(broker, group, topic, 7)
     api.refused("PUT", f"/v1/jobs/{group}", 409, "group_has_offsets", spec)
     job = put_running(api, group, {**spec, "start": "committed"})
+    wait_until(lambda: api.get(f"/v1/jobs/{group}/status").json["group"]["hold"] == "none", 30, "the group is looked at")
     committed = broker.committed(group, topic)
     assert [offset for offset, _ in committed.values()] == [7, 7]
     assert all(metadata.startswith(f"b1 {job['incarnation']} ") for _, metadata in committed.values()), committed
@@ -491,13 +497,20 @@ def test_contract_pages(api, broker, spec, unique, topics):
 
 def newest_event(api):
     """Id of the last event that there is."""
-    after = 0
-    while True:
+    (event,) = api.get("/v1/events?last=1").json["items"]
+    return event["id"]
+
+
+def test_contract_last_events_are_the_newest(api):
+    ids, after = [], 0
+    while after is not None:
         page = api.get(f"/v1/events?after={after}&limit=1000").json
-        if page["items"]:
-            after = page["items"][-1]["id"]
-        if page["next"] is None:
-            return after
+        ids += [event["id"] for event in page["items"]]
+        after = page["next"]
+    newest = api.get("/v1/events?last=5").json
+    assert [event["id"] for event in newest["items"]] == ids[-5:] and newest["next"] is None
+    assert [event["id"] for event in api.get(f"/v1/events?last=9&after={ids[-3]}").json["items"]] == ids[-2:]
+    assert api.get("/v1/events?last=3&job=no-such-job").json["items"] == []
 
 
 def test_contract_events_wait_for_news(api, spec, unique):
@@ -573,10 +586,17 @@ def test_contract_agent_protocol(api, spec, unique):
         (name, 1, "active"),
     ]
     assert document["jobs"][0]["spec"]["inputs"] == spec["inputs"]
-    assert agent.report() == {"follow": []}
+    assert agent.report() == {"safe_to_stop": False, "drain_refused": False, "follow": []}
     view = api.get("/v1/agents/Hand-1").json
     assert (view["state"], view["tasks"], view["tasks_active"]) == ("alive", 2, 0)
     assert "Hand-1" in [each["agent_id"] for each in api.get("/v1/agents").json["items"]]
+    eligibility = "/v1/agents/Hand-1/eligibility"
+    assert api.get(eligibility).json == {"schedulable": True, "reason": None, "actor": None, "changed_at": None}
+    problem = api.refused("PUT", eligibility, 422, "invalid_request", {"reason": 7})
+    assert sorted(pointers(problem)) == ["/reason", "/schedulable"], problem
+    assert not api.put(eligibility, {"schedulable": False}, expect=200).json["schedulable"]
+    assert api.get(eligibility).json == api.get("/v1/agents/Hand-1").json["eligibility"]
+    assert api.put(eligibility, {"schedulable": True}, expect=200).json["schedulable"]
     assert api.get(f"/v1/jobs/{name}/processors/0").json["state"] == "assigned"
 
     reply = api.request("POST", "/agent/v1/agents", other.registration(), expect=409)
@@ -593,6 +613,60 @@ def test_contract_agent_protocol(api, spec, unique):
     api.delete("/v1/agents/Hand-1", expect=204)
     api.refused("GET", "/v1/agents/Hand-1", 404, "agent_not_found")
     delete_and_wait(api, name)
+
+
+def test_contract_drain(api, spec, unique):
+    """Asked for, asked for again, changed, cancelled; and what is refused."""
+    leaver, other, name = HandMadeAgent(api, "Leave-1"), HandMadeAgent(api, "Leave-2"), unique("left")
+    leaver.register()
+    put_running(api, name, spec)
+    path = "/v1/agents/Leave-1/drain"
+    api.refused("GET", path, 404, "drain_not_found")
+    api.refused("DELETE", path, 404, "drain_not_found")
+    for pointer, body in (
+        ("/deadline", {"deadline": "0s"}), ("/deadline", {"deadline": "x"}), ("/deadline", {"deadline": 5}),
+        ("/deadline", {"deadline": "366d"}), ("/on_deadline", {"on_deadline": "later"}), ("/on_deadline", {"on_deadline": None}),
+        ("/until_restart", {"until_restart": "yes"}), ("/reason", {"reason": "x" * 1025}), ("/reason", {"reason": 7}),
+        ("/force", {"force": True}),
+    ):  # fmt: skip
+        assert pointers(api.refused("PUT", path, 422, "invalid_request", body)) == [pointer], body
+    every = {"deadline": "0s", "on_deadline": "later", "now": 1}
+    assert sorted(pointers(api.refused("PUT", path, 422, "invalid_request", every))) == ["/deadline", "/now", "/on_deadline"]
+    api.refused("PUT", path, 400, "malformed_json", raw="{")
+    assert "Leave-1 has 2 processors" in api.refused("PUT", path, 409, "drain_refused", {})["detail"]
+    api.refused("GET", path, 404, "drain_not_found")  # a refusal leaves nothing behind
+
+    other.register()
+    api.put("/v1/agents/Leave-2/eligibility", {"schedulable": False}, expect=200)
+    api.refused("PUT", path, 409, "drain_refused", {})
+    api.put("/v1/agents/Leave-2/eligibility", {"schedulable": True}, expect=200)
+    wish = {"deadline": "10m", "on_deadline": "cancel", "until_restart": True, "reason": "a test"}
+    began = api.put(path, wish, expect=202).json
+    assert {key: began[key] for key in wish} == wish and began["actor"].startswith("api "), began
+    assert (began["agent"], began["state"], began["processors"], began["error"]) == ("Leave-1", "draining", 2, None), began
+    assert [(each["job"], each["processor"]) for each in began["left"]] == [(name, 0), (name, 1)], began
+    assert api.get("/v1/agents/Leave-1").json["drain"] == "draining"
+    again = api.put(path, wish, expect=200).json
+    assert (again["started_at"], again["deadline_at"]) == (began["started_at"], began["deadline_at"]), again
+    assert api.get(path).json["deadline_at"] == began["deadline_at"]
+    changed = api.put(path, {}, expect=202).json
+    assert changed["deadline"] is None and changed["deadline_at"] is None and changed["on_deadline"] == "force", changed
+    assert changed["reason"] is None and not changed["until_restart"] and changed["started_at"] == began["started_at"], changed
+    cancelled = api.delete(path, expect=200).json
+    assert cancelled["state"] == "cancelled" and cancelled["ended_at"] and not cancelled["safe_to_stop"], cancelled
+    assert api.delete(path, expect=200).json == api.get(path).json, "again is fine"
+    assert api.get("/v1/agents/Leave-1").json["drain"] is None
+
+    other_path = "/v1/agents/Leave-2/drain"  # has nothing, but was to get something: it does not now, and counts for nobody else
+    left = api.put(other_path, {}, expect=202).json["left"]
+    assert all(each["target"] == "Leave-2" for each in left), left
+    assert wait_until(lambda: api.get(other_path).json["safe_to_stop"], 10, "it is drained")
+    assert api.put(other_path, {}, expect=200).json["state"] == "drained"
+    api.refused("PUT", path, 409, "drain_refused", {})
+    delete_and_wait(api, name)
+    for agent in (leaver, other):
+        agent.leave()
+        api.delete(f"/v1/agents/{agent.agent_id}", expect=204)
 
 
 def test_contract_agent_protocol_refusals(api):
@@ -847,7 +921,8 @@ def test_contract_metrics_are_well_formed(shared, api, spec, unique):
         ({"database": "/"}, "database"),
         ({"agent_timeout": "never"}, "agent_timeout"),
         ({"agent_timeout": "999ms"}, "agent_timeout"),
-        ({"report_interval": "10s"}, "report_interval"),
+        ({"report_interval": "1001ms"}, "report_interval"),
+        ({"agent_timeout": "1s", "report_interval": "501ms"}, "report_interval"),
         ({"log_level": "loud"}, "log_level"),
         ({"http_connections_max": "1"}, "http_connections_max"),
         ({"colour": "red"}, "colour"),

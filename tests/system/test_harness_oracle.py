@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from oracle import CountCheck, ProvenanceCheck
+from oracle import CountCheck, ProvenanceCheck, commits_partition, parse_commit
 
 KEYS = [b"key-%d" % index for index in range(50)]
 RECORDS = 2_000
@@ -178,3 +178,21 @@ def test_all_at_once(world):
     assert world.faults() == [(1, 1, 1, 0)] * 2
     text = str(world.judge()[0])
     assert "1 lost, 1 doubled, 1 misordered" in text and "key-7" in text
+
+
+def test_commits_are_where_java_puts_them():
+    assert commits_partition("hello", 1 << 31) == 99162322  # "hello".hashCode()
+    assert commits_partition("Hello World", 1 << 31) == 862545276  # which is negative there
+    assert commits_partition("polygenelubricants", 50) == 0  # whose hash is the smallest number, which has no opposite
+
+
+@pytest.mark.parametrize("version,rest", [
+    (1, b"\0\4b1 x" + bytes(16)),
+    (3, b"\xff\xff\xff\xff\0\4b1 x" + bytes(8)),
+    (4, b"\xff\xff\xff\xff\5b1 x" + bytes(9)),
+])  # fmt: skip
+def test_commits_are_parsed(version, rest):
+    key = b"\0\1\0\3job\0\2in\0\0\0\7"
+    value = version.to_bytes(2, "big") + (1 << 33).to_bytes(8, "big") + rest
+    assert parse_commit(key, value) == ("job", "in", 7, 1 << 33, "b1 x")
+    assert parse_commit(key, None) is None and parse_commit(b"\0\2\0\3job", value) is None

@@ -231,6 +231,31 @@ def test_process_says_when_an_open_transaction_blocks_it(job):
     made.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
 
 
+def test_process_says_when_a_transaction_on_its_offsets_is_open(job):
+    """The broker answers, so it is not out of reach: people would look for the wrong fault, and wait for ever after Kafka lost the end."""
+    made = job(partitions=1)
+    made.broker.produce(made.input, [(b"a", b"x")] * 3)
+    outputs_of(made, count=3)
+    made.wait_drained()
+    made.agent.stop()
+    consumer = Consumer({"bootstrap.servers": made.broker.bootstrap, "group.id": made.group})
+    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name})
+    try:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        at = TopicPartition(made.input, 0, 1)
+        producer.send_offsets_to_transaction([at], consumer.consumer_group_metadata(), 30)
+        made.agent.start()
+        problem = made.wait_problem("blocked_by_open_transaction")
+        assert made.group in problem["detail"], problem
+        made.broker.produce(made.input, [(b"a", b"x")])
+        producer.abort_transaction(30)
+    finally:
+        consumer.close()
+    assert pairs(outputs_of(made, count=4)) == [(b"a", b"%d" % count) for count in (1, 2, 3, 4)]
+    made.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
+
+
 def test_process_commits_are_what_stock_tools_read(job):
     """Offsets are in the job's group: a plain consumer of that group would go on where baton is."""
     made = job(partitions=1)

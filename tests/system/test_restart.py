@@ -269,6 +269,7 @@ def test_restart_notices_offsets_that_vanished(world):
     job.agent.start()
     job.wait_problem("offsets_expired")
     assert outputs_so_far(job) == seen
+    assert job.agent.log_events("task_problem", problem="offsets_expired"), "an operator who reads logs finds it there"
 
 
 def test_restart_says_that_history_is_lost(world):

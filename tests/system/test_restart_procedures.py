@@ -1,5 +1,6 @@
 """What docs/operations.md tells people to do is done here, with its own commands: each way out leads out, and is exact."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -101,7 +102,13 @@ def create_anew(job, between=lambda: None, **fields):
 
 # ---- offsets
 
-def test_restart_after_a_reset_by_commits_by_hand(world, tmp_path):
+def restore(job):
+    """With the page's own request."""
+    (body,) = re.findall(r'-d \'(\{"action": "restore", "processors".*?\})\'', section("Accept or restore committed offsets"))
+    job.coordinator.http.post(f"/v1/jobs/{job.name}/offsets", {**json.loads(body), "processors": []}, expect=200)
+
+
+def test_restart_after_a_reset_by_restoring(world):
     job = world(processors=2)
     work(job)
     assert job.agent.stop() == 0
@@ -109,13 +116,13 @@ def test_restart_after_a_reset_by_commits_by_hand(world, tmp_path):
     job.agent.start()
     assert job.wait_problem("offsets_changed")["severity"] == "critical"
     fill(job, words(10))
-    for processor in range(2):
-        commit_by_hand(job, tmp_path, processor)
-    job.wait_active(limit_s=RECHECK_S + 20)
+    job.wait("both wait", lambda status: status["processors_failed"] == 2)
+    restore(job)
+    job.wait_active()
     assert_exact(job)
 
 
-def test_restart_after_expired_offsets_by_commits_by_hand(world, tmp_path):
+def test_restart_after_expired_offsets_by_restoring(world):
     job = world(processors=1)
     work(job)
     assert job.agent.stop() == 0
@@ -123,8 +130,8 @@ def test_restart_after_expired_offsets_by_commits_by_hand(world, tmp_path):
     fill(job, words(10))
     job.agent.start()
     job.wait_problem("offsets_expired")
-    commit_by_hand(job, tmp_path, 0)
-    job.wait_active(limit_s=RECHECK_S + 20)
+    restore(job)
+    job.wait_active()
     assert_exact(job)
 
 
@@ -234,96 +241,8 @@ def database(job):
     return job.coordinator.options["database"]
 
 
-def copy_database(job, folder):
-    """As the page does it: everything that begins with its name."""
-    folder.mkdir(exist_ok=True)
-    for path in database(job).parent.glob(database(job).name + "*"):
-        shutil.copy2(path, folder)
-
-
-def restore_database(job, folder):
-    for path in database(job).parent.glob(database(job).name + "*"):
-        path.unlink()
-    for path in folder.iterdir():
-        shutil.copy2(path, database(job).parent)
-
-
-def raise_counters(job):
-    """The page's statement; the coordinator runs afterwards."""
-    (statement,) = re.findall(r'"(UPDATE meta [^"]+)"', section("An older backup was restored"))
-    if job.coordinator.running:
-        assert job.coordinator.stop() == 0
-    subprocess.run(["sqlite3", database(job), statement], check=True)
-    job.coordinator.start()
-
-
-def test_restart_on_an_older_backup_of_the_database(world, tmp_path):
-    job = world(processors=2)
-    assert job.coordinator.stop() == 0
-    copy_database(job, tmp_path / "backup")
-    job.coordinator.start()
-    for _ in range(3):  # epochs that the backup does not know
-        job.agent.restart()
-    job.wait_active()
-    work(job)
-    highest = max(each["epoch"] for each in job.processors())
-
-    assert job.coordinator.stop() == 0
-    restore_database(job, tmp_path / "backup")
-    raise_counters(job)
-    assert job.agent.wait_exit() == 1 and job.agent.log_events("superseded")
-    fill(job, words(20))
-    job.agent.start()  # as systemd does
-    job.wait_active()
-    assert min(each["epoch"] for each in job.processors()) > highest
-    work(job)
-
-
-def test_restart_on_a_backup_that_knows_the_agent_but_not_a_job(world, tmp_path):
-    """The agent goes on with what it was told last. With the statement it hears of news again, and the job is created anew."""
-    job = world(processors=2)
-    assert job.coordinator.stop() == 0
-    copy_database(job, tmp_path / "backup")
-    job.coordinator.start()
-    other = Job(job.broker, job.coordinator, lambda word: f"{word}-{job.name}", partitions=1)
-    other.create()
-    job.agent.wait_log("task_started", job=other.name)
-    assert job.coordinator.stop() == 0
-    restore_database(job, tmp_path / "backup")
-    job.coordinator.start()
-    work(job)
-    work(other)  # the coordinator does not know it any more
-
-    raise_counters(job)
-    job.agent.wait_log("task_closed", job=other.name)
-    fill(other, words(10))
-    other.put(start="committed")
-    other.wait_active()
-    assert_exact(other)
-    work(job)
-
-
-def test_restart_on_an_older_backup_without_the_statement_is_never_wrong(world, tmp_path):
-    """Documents are too old and epochs too low: refused, until the counter has passed what Kafka knows."""
-    job = world(processors=1)
-    assert job.coordinator.stop() == 0
-    copy_database(job, tmp_path / "backup")
-    job.coordinator.start()
-    job.agent.restart()
-    job.agent.restart()
-    job.wait_active()
-    work(job)
-    assert job.coordinator.stop() == 0
-    restore_database(job, tmp_path / "backup")
-    job.coordinator.start()
-    assert job.agent.wait_exit() == 1
-    fill(job, words(20))
-    job.agent.start()
-    job.wait_active()
-    work(job)
-
-
-def test_restart_with_a_lost_database(world):
+def test_restart_with_a_lost_database_and_new_agents(world):
+    """Nobody knows T0 any more: the jobs are put in again."""
     job = world(processors=2)
     work(job)
     spec = job.coordinator.http.get(f"/v1/jobs/{job.name}").json["spec"]

@@ -26,13 +26,18 @@ static void set(rd_kafka_conf_t *conf, const char *name, const char *value)
 
 void mock_kafka_start(struct mock_kafka *mock)
 {
+    mock_kafka_start_brokers(mock, "1");
+}
+
+void mock_kafka_start_brokers(struct mock_kafka *mock, const char *count)
+{
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     char text[256];
     char bootstrap[256];
 
     *mock = (struct mock_kafka){0};
     /* The client with this property makes the cluster and is connected to it. */
-    set(conf, "test.mock.num.brokers", "1");
+    set(conf, "test.mock.num.brokers", count);
     set(conf, "log_level", "3");
     set(conf, "linger.ms", "0");
     mock->host = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));

@@ -1,7 +1,7 @@
 /*
- * librdkafka's mock cluster for the tests of the agent's Kafka clients: one broker in this process
- * that fails as it is told. It knows no control records, no aborted transactions and no history;
- * those are left to the system tests. Owned by the test's thread.
+ * librdkafka's mock cluster for the tests of the agent's Kafka clients: one broker or several in
+ * this process that fail as they are told. It knows no control records, no aborted transactions and
+ * no history; those are left to the system tests. Owned by the test's thread.
  */
 #ifndef BATON_TESTS_MOCK_KAFKA_H
 #define BATON_TESTS_MOCK_KAFKA_H
@@ -36,7 +36,8 @@ enum mock_api { /* Kafka's numbers of requests */
                 MOCK_TXN_OFFSET_COMMIT = 28
 };
 
-void mock_kafka_start(struct mock_kafka *mock);
+void mock_kafka_start(struct mock_kafka *mock); /* one broker, MOCK_BROKER */
+void mock_kafka_start_brokers(struct mock_kafka *mock, const char *count); /* from that number on */
 void mock_kafka_finish(struct mock_kafka *mock);
 void mock_kafka_set(struct mock_kafka *mock, const char *name, const char *value);
 void mock_kafka_topic(struct mock_kafka *mock, const char *topic, int partition_count);

@@ -16,6 +16,7 @@
 #include "common/mem.h"
 #include "tests/unit/agent/fake_coordinator.h"
 #include "tests/unit/agent/fake_tasks.h"
+#include "tests/unit/agent/store_fixture.h"
 
 #define WELCOME   FAKE_WELCOME
 #define DOCUMENT  FAKE_DOCUMENT
@@ -32,19 +33,25 @@ static struct agent_config config;
 static pthread_t thread;
 static enum agent_end end;
 
+static char state_dir[64];
+
 static void setup(void)
 {
     struct err err;
+    snprintf(state_dir, sizeof(state_dir), "/tmp/baton-agent-XXXXXX");
+    cr_assert_not_null(mkdtemp(state_dir));
     log_set_level(LOG_LEVEL_ERROR);
     cr_assert_eq(http_client_global_init(NULL), ERR_NONE);
     fake_tasks_reset();
     fake_tasks_willing = true;
     fake = fake_create();
-    cr_assert_eq(endpoint_start("127.0.0.1:0", &endpoint, &err), ERR_NONE);
+    cr_assert_eq(endpoint_start("127.0.0.1:0", NULL, &endpoint, &err), ERR_NONE);
     options = (struct agent_options){.agent_id = (char *)"a1",
                                      .coordinator = (char *)fake_url(fake),
                                      .tags = (char *)"zone=b",
+                                     .state_dir = state_dir,
                                      .capacity = 5,
+                                     .max_learners = 3,
                                      .stop_timeout_ms = 10000};
     config = (struct agent_config){.options = &options,
                                    .kafka = &kafka,
@@ -64,6 +71,7 @@ static void teardown(void)
     endpoint_destroy(endpoint);
     fake_destroy(fake);
     http_client_global_finish();
+    fixture_remove_tree(state_dir);
 }
 
 TestSuite(agent, .init = setup, .fini = teardown, .timeout = 60);
@@ -192,6 +200,34 @@ Test(agent, works_by_its_document_and_leaves_in_order)
     cr_assert_eq(fake_count(fake, FAKE_DEREGISTER), 1);
     cr_assert_geq(fake_time_ms(fake, FAKE_DEREGISTER, 1), fake_time_ms(fake, FAKE_REPORT, count));
     cr_assert_eq(fake_tasks_joined, 2);
+}
+
+/* A state on its disk makes it the better target of what it knows. */
+Test(agent, tells_of_the_states_on_its_disk)
+{
+    char directory[128];
+    struct store_fixture fixture;
+    fixture_init(&fixture);
+    snprintf(directory, sizeof(directory), "%s/orders/3", state_dir);
+    fixture.config.directory = directory;
+    fixture.identity.job_incarnation = FAKE_JOB;
+    fixture_open(&fixture, STORE_FRESH);
+    fixture_checkpoint(&fixture, 77);
+    fixture_close(&fixture);
+    script_two_tasks();
+    script(FAKE_REPORT, 200, "{\"follow\":[]}");
+    fake_listen(fake);
+    start();
+    cr_assert(fake_wait(fake, FAKE_REGISTER, 1));
+    cr_assert_not_null(strstr(fake_body(fake, FAKE_REGISTER, 1),
+                              "\"max_learners\":3,\"tags\":[{\"name\":\"zone\",\"value\":\"b\"}],"
+                              "\"kept\":[{\"job\":\"orders\",\"job_incarnation\":\"" FAKE_JOB
+                              "\",\"processor\":3,\"learned\":[{\"topic\":0,\"partition\":0,"
+                              "\"offset\":77}]}]"),
+                       "%s", fake_body(fake, FAKE_REGISTER, 1));
+    agent_stop(agent);
+    cr_assert_eq(wait_end(), AGENT_END_CLEAN);
+    fixture_finish(&fixture);
 }
 
 Test(agent, is_not_ready_and_runs_nothing_before_its_first_document)
@@ -339,6 +375,88 @@ Test(agent, leaves_when_the_coordinator_is_gone)
     cr_assert_eq(wait_end(), AGENT_END_CLEAN);
     cr_assert_lt(clock_mono_ms() - started_ms, 6000);
     cr_assert_eq(fake_tasks_joined, 2);
+}
+
+/* ---- on_term=drain */
+
+static int64_t drain_timeout_ms = 60000;
+
+static void start_draining(const char *answer)
+{
+    script_two_tasks();
+    script(FAKE_REPORT, 200, "{\"follow\":[]}");
+    script(FAKE_REPORT, 200, "{\"follow\":[]}");
+    script(FAKE_REPORT, 200, answer);
+    fake_listen(fake);
+    options.on_term = AGENT_ON_TERM_DRAIN;
+    options.drain_timeout_ms = drain_timeout_ms;
+    start();
+    cr_assert(wait_ready()); /* before its first document it has nothing to drain, and just ends */
+    cr_assert(fake_wait(fake, FAKE_REPORT, 1));
+    agent_stop(agent);
+}
+
+static enum agent_leaving leaving_in(size_t number)
+{
+    struct agent_report report = report_at(number);
+    enum agent_leaving leaving = report.leaving;
+    schema_free(&schema_agent_report, &report);
+    return leaving;
+}
+
+Test(agent, drains_until_others_have_what_it_had)
+{
+    start_draining("{\"follow\":[],\"safe_to_stop\":true}");
+    cr_assert_eq(wait_end(), AGENT_END_CLEAN);
+    size_t count = fake_count(fake, FAKE_REPORT), draining = 0;
+    cr_assert_eq(leaving_in(1), AGENT_LEAVING_NO);
+    for (size_t i = 2; i < count; i++)
+        draining += leaving_in(i) == AGENT_LEAVING_DRAIN;
+    cr_assert_gt(draining, 0);
+    cr_assert_eq(leaving_in(count), AGENT_LEAVING_RELEASE);
+}
+
+Test(agent, works_on_while_it_drains)
+{
+    start_draining("{\"follow\":[]}");
+    size_t number = fake_count(fake, FAKE_REPORT) + 3;
+    cr_assert(fake_wait(fake, FAKE_REPORT, number));
+    cr_assert_eq(leaving_in(number), AGENT_LEAVING_DRAIN);
+    cr_assert_eq(fake_task_read(0).state, TASK_STATE_ACTIVE);
+    cr_assert_not(fake_task_read(0).stopped);
+    cr_assert_eq(ask("/readyz"), 503);
+    agent_stop(agent); /* who asks again does not want to wait */
+    cr_assert_eq(wait_end(), AGENT_END_CLEAN);
+    cr_assert(fake_task_read(0).stopped);
+    cr_assert_eq(leaving_in(fake_count(fake, FAKE_REPORT)), AGENT_LEAVING_RELEASE);
+}
+
+Test(agent, does_not_wait_where_nobody_can_take_over)
+{
+    start_draining("{\"follow\":[],\"drain_refused\":true}");
+    cr_assert_eq(wait_end(), AGENT_END_CLEAN);
+}
+
+Test(agent, drains_no_longer_than_its_time)
+{
+    drain_timeout_ms = 300;
+    start_draining("{\"follow\":[]}");
+    int64_t began_ms = clock_mono_ms();
+    cr_assert_eq(wait_end(), AGENT_END_CLEAN);
+    cr_assert_geq(clock_mono_ms() - began_ms, drain_timeout_ms - 100);
+}
+
+Test(agent, release_says_that_it_is_not_to_be_waited_for)
+{
+    script_two_tasks();
+    script(FAKE_REPORT, 200, "{\"follow\":[]}");
+    fake_listen(fake);
+    options.on_term = AGENT_ON_TERM_RELEASE;
+    start();
+    cr_assert(fake_wait(fake, FAKE_REPORT, 1));
+    agent_stop(agent);
+    cr_assert_eq(wait_end(), AGENT_END_CLEAN);
+    cr_assert_eq(leaving_in(fake_count(fake, FAKE_REPORT)), AGENT_LEAVING_RELEASE);
 }
 
 Test(agent, does_not_wait_for_ever_for_a_task_that_does_not_close)

@@ -7,12 +7,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "agent/kafka_conf.h"
 #include "common/clock.h"
+#include "common/mem.h"
 #include "tests/unit/agent/mock_kafka.h"
 
 #define TOPIC   "in"
-#define STAMP   "b1 44444444-4444-4444-8444-444444444444 3 7"
+#define GROUP   "group"
 #define UNSTAMP "somebody else's"
+
+static const struct stamp stamp = {"44444444-4444-4444-8444-444444444444", 3, 7, API_UNKNOWN};
 
 static struct mock_kafka mock;
 static struct task_partition partitions[2];
@@ -48,7 +52,7 @@ static void open_consumer(void)
     static char *topics[] = {topic};
     const struct consumer_config config = {.kafka = &mock.kafka,
                                            .client_id = "test",
-                                           .group_id = "group",
+                                           .group_id = GROUP,
                                            .topics = topics,
                                            .topic_count = 1,
                                            .partitions = partitions,
@@ -292,11 +296,30 @@ static void read_committed(struct task_committed *committed)
                  err.text);
 }
 
-static void commit(const char *metadata)
+static void commit(void)
 {
     struct err err;
 
-    cr_assert_eq(consumer_commit(consumer, metadata, MOCK_WAIT_MS, &err), ERR_NONE, "%s", err.text);
+    cr_assert_eq(consumer_commit(consumer, &stamp, MOCK_WAIT_MS, &err), ERR_NONE, "%s", err.text);
+}
+
+/* As another tool would: offset 1 of partition 0. */
+static void commit_foreign(const char *metadata)
+{
+    const struct kafka_conf_item items[] = {{"group.id", GROUP, false, true}};
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_t *element = rd_kafka_topic_partition_list_add(list, TOPIC, 0);
+    rd_kafka_conf_t *conf;
+    rd_kafka_t *tool;
+
+    element->offset = 1;
+    element->metadata = mem_strdup(metadata); /* librdkafka frees it */
+    element->metadata_size = strlen(metadata);
+    cr_assert_eq(kafka_conf_create(items, 1, &mock.kafka, &conf, NULL), ERR_NONE);
+    cr_assert_eq(kafka_conf_client(RD_KAFKA_CONSUMER, conf, &tool, NULL), ERR_NONE);
+    cr_assert_eq(rd_kafka_commit(tool, list, 0), RD_KAFKA_RESP_ERR_NO_ERROR);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(tool);
 }
 
 Test(consumer, offsets_are_unknown_until_they_are_committed)
@@ -308,27 +331,45 @@ Test(consumer, offsets_are_unknown_until_they_are_committed)
     cr_assert_eq(committed[1].offset, API_UNKNOWN);
     cr_assert_not(committed[0].stamped);
     partitions[0].committing = 5;
-    commit(STAMP);
+    partitions[0].records = API_UNKNOWN;
+    commit();
     read_committed(committed);
     cr_assert_eq(committed[0].offset, 5);
     cr_assert(committed[0].stamped);
     cr_assert_eq(committed[0].stamp.processor, 3);
     cr_assert_eq(committed[0].stamp.epoch, 7);
+    cr_assert_eq(committed[0].stamp.records, API_UNKNOWN);
     cr_assert_eq(committed[1].offset, API_UNKNOWN, "a partition that was left out");
+}
+
+Test(consumer, each_partition_is_committed_with_its_own_number_of_records)
+{
+    struct task_committed committed[2];
+
+    partitions[0].committing = 5;
+    partitions[0].records = 4;
+    partitions[1].committing = 9;
+    partitions[1].records = 0;
+    commit();
+    read_committed(committed);
+    cr_assert_eq(committed[0].stamp.records, 4);
+    cr_assert_eq(committed[1].stamp.records, 0);
+    cr_assert_eq(committed[1].stamp.epoch, 7);
 }
 
 Test(consumer, metadata_of_others_is_no_stamp)
 {
     struct task_committed committed[2];
 
-    partitions[0].committing = partitions[1].committing = 1;
-    commit(UNSTAMP);
+    commit_foreign(UNSTAMP);
     read_committed(committed);
     cr_assert_eq(committed[0].offset, 1);
     cr_assert_not(committed[0].stamped);
-    commit("");
+    partitions[0].committing = 1;
+    commit();
+    commit_foreign("");
     read_committed(committed);
-    cr_assert_not(committed[1].stamped);
+    cr_assert_not(committed[0].stamped);
 }
 
 Test(consumer, partitions_of_others_are_not_asked_for)
@@ -346,9 +387,9 @@ Test(consumer, a_refused_commit_is_an_error)
     struct err err;
 
     partitions[0].committing = 5;
-    commit(STAMP);
+    commit();
     mock_kafka_fail(&mock, MOCK_OFFSET_COMMIT, RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED, 1);
-    cr_assert_eq(consumer_commit(consumer, STAMP, MOCK_WAIT_MS, &err), ERR_KAFKA);
+    cr_assert_eq(consumer_commit(consumer, &stamp, MOCK_WAIT_MS, &err), ERR_KAFKA);
     cr_assert(strstr(err.text, "authorization") != NULL, "%s", err.text);
 }
 
@@ -357,10 +398,10 @@ Test(consumer, a_commit_without_an_answer_ends_in_time_and_so_does_the_consumer)
     int64_t before_ms;
 
     partitions[0].committing = 5;
-    commit(STAMP);
+    commit();
     mock_kafka_delay(&mock, 20000);
     before_ms = clock_mono_ms();
-    cr_assert_eq(consumer_commit(consumer, STAMP, 300, NULL), ERR_KAFKA);
+    cr_assert_eq(consumer_commit(consumer, &stamp, 300, NULL), ERR_KAFKA);
     cr_assert_lt(clock_mono_ms() - before_ms, 1500);
     consumer_destroy(consumer); /* its request is waited for as long as any */
     consumer = NULL;

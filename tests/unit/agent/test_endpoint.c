@@ -17,7 +17,7 @@ static void setup(void)
     struct err err;
     cr_assert_eq(http_client_global_init(NULL), ERR_NONE);
     client = http_client_create("test");
-    cr_assert_eq(endpoint_start("127.0.0.1:0", &endpoint, &err), ERR_NONE, "%s", err.text);
+    cr_assert_eq(endpoint_start("127.0.0.1:0", NULL, &endpoint, &err), ERR_NONE, "%s", err.text);
 }
 
 static void teardown(void)
@@ -113,7 +113,7 @@ Test(endpoint, a_wrong_address_is_an_error)
 {
     struct endpoint *other;
     struct err err;
-    cr_assert_eq(endpoint_start("nonsense", &other, &err), ERR_INVALID);
-    cr_assert_eq(endpoint_start(endpoint_address(endpoint), &other, &err), ERR_IO);
+    cr_assert_eq(endpoint_start("nonsense", NULL, &other, &err), ERR_INVALID);
+    cr_assert_eq(endpoint_start(endpoint_address(endpoint), NULL, &other, &err), ERR_IO);
     cr_assert_gt(strlen(err.text), 0);
 }

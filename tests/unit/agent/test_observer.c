@@ -16,6 +16,7 @@
 static struct mock_kafka mock;
 static struct observer *observer;
 static struct task_partition partitions[2];
+static struct task_policy policies[2];
 static int wake_fd;
 static atomic_int wakes;
 
@@ -65,14 +66,15 @@ static void wait_until_asked(void)
 }
 
 /* The answer to one question, waited for. */
-static enum err_code ask(struct observer_watch *of, struct task_range *ranges, struct err *err)
+static enum err_code ask_for(struct observer_watch *of, bool policy, struct task_range *ranges,
+                             struct err *err)
 {
     int64_t deadline_ms = clock_mono_ms() + MOCK_WAIT_MS;
     struct pollfd poll_fd = {.fd = wake_fd, .events = POLLIN};
     enum err_code code = ERR_INTERNAL;
 
-    observer_ask(of);
-    while (!observer_take(of, &code, ranges, err)) {
+    observer_ask(of, policy);
+    while (!observer_take(of, &code, ranges, policies, err)) {
         uint64_t count;
 
         cr_assert_lt(clock_mono_ms(), deadline_ms);
@@ -80,6 +82,11 @@ static enum err_code ask(struct observer_watch *of, struct task_range *ranges, s
             cr_assert_eq(read(wake_fd, &count, sizeof(count)), (ssize_t)sizeof(count));
     }
     return code;
+}
+
+static enum err_code ask(struct observer_watch *of, struct task_range *ranges, struct err *err)
+{
+    return ask_for(of, false, ranges, err);
 }
 
 static void expect_end(struct observer_watch *of, size_t index, int64_t end)
@@ -105,15 +112,31 @@ Test(observer, says_where_partitions_end)
     observer_unwatch(of);
 }
 
+/* The mock cluster has no DescribeConfigs. Real answers: tests/system/test_handoff_history.py. */
+Test(observer, a_policy_that_can_not_be_asked_is_no_answer)
+{
+    struct observer_watch *of = watch(TOPIC);
+    struct task_range ranges[2];
+    struct err err;
+
+    cr_assert_eq(ask_for(of, true, ranges, &err), ERR_UNAVAILABLE);
+    cr_assert(strstr(err.text, "configuration") != NULL, "%s", err.text);
+    expect_end(of, 0, 0);
+    for (size_t i = 0; i < 2; i++)
+        cr_assert(policies[i].compacted && policies[i].delete_retention_ms == 0,
+                  "what was not asked is not known to be whole");
+    observer_unwatch(of);
+}
+
 Test(observer, an_answer_is_taken_once)
 {
     struct observer_watch *of = watch(TOPIC);
     struct task_range ranges[2];
     enum err_code code;
 
-    cr_assert_not(observer_take(of, &code, ranges, NULL));
+    cr_assert_not(observer_take(of, &code, ranges, policies, NULL));
     cr_assert_eq(ask(of, ranges, NULL), ERR_NONE);
-    cr_assert_not(observer_take(of, &code, ranges, NULL));
+    cr_assert_not(observer_take(of, &code, ranges, policies, NULL));
     observer_unwatch(of);
 }
 
@@ -124,7 +147,7 @@ Test(observer, an_answer_is_newer_than_the_last_question)
     mock_kafka_fill(&mock, TOPIC, 1, 1); /* connects */
     expect_end(of, 0, 0);
     mock_kafka_delay(&mock, 500); /* of each of the three requests that a question takes */
-    observer_ask(of);
+    observer_ask(of, false);
     wait_until_asked();
     mock_kafka_fill(&mock, TOPIC, 0, 4);
     expect_end(of, 0, 4);
@@ -177,7 +200,7 @@ Test(observer, one_partition_without_a_leader_is_no_ones_trouble_but_its_own)
     mock_kafka_fill(&mock, OTHER, 0, 2);
     cr_assert_eq(rd_kafka_mock_partition_set_leader(mock.cluster, TOPIC, 1, -1),
                  RD_KAFKA_RESP_ERR_NO_ERROR);
-    observer_ask(bad);
+    observer_ask(bad, false);
     expect_end(good, 0, 2);
     cr_assert_neq(ask(bad, ranges, NULL), ERR_NONE);
     observer_unwatch(good);
@@ -207,8 +230,8 @@ Test(observer, is_left_in_the_middle_of_a_question)
 
     expect_end(busy, 0, 0);
     mock_kafka_delay(&mock, 500);
-    observer_ask(busy);
-    observer_ask(queued);
+    observer_ask(busy, false);
+    observer_ask(queued, false);
     wait_until_asked();
     before_ms = clock_mono_ms();
     observer_unwatch(busy);
@@ -225,7 +248,7 @@ Test(observer, watches_come_and_go_in_any_order)
 
     for (size_t i = 0; i < 8; i++) {
         watches[i] = watch(i % 2 == 0 ? TOPIC : OTHER);
-        observer_ask(watches[i]);
+        observer_ask(watches[i], false);
     }
     observer_unwatch(watches[7]);
     observer_unwatch(watches[3]);

@@ -100,7 +100,7 @@ Test(agent_options, refusals)
         {"--capacity=0", "capacity"},
         {"--checkpoint_interval=99ms", "checkpoint_interval"},
         {"--stop_timeout=2h", "stop_timeout"},
-        {"--on_term=drain", "on_term"},
+        {"--on_term=stop", "on_term"},
         {"--kafka.no.such=1", "kafka.no.such: No such configuration property"},
         {"--kafka.linger.ms=soon", "kafka.linger.ms: Invalid value"},
         {"--kafka.bootstrap.servers=", "kafka.bootstrap.servers: is required"},

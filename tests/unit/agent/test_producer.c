@@ -474,6 +474,16 @@ Test(producer, does_not_wait_for_that_longer_than_it_may)
 
 /* ---- time limits */
 
+/* Each refusal by itself costs half a second in librdkafka. */
+Test(producer, is_initialised_soon_after_the_transaction_before_is_complete)
+{
+    int64_t began_ms = clock_mono_ms();
+
+    mock_kafka_fail(&mock, MOCK_INIT_PRODUCER_ID, RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS, 4);
+    open_producer();
+    cr_assert_lt(clock_mono_ms() - began_ms, 1500); /* 150 ms of waiting */
+}
+
 Test(producer, an_initialisation_without_an_answer_ends_in_time)
 {
     int64_t before_ms = clock_mono_ms();
@@ -504,6 +514,46 @@ Test(producer, a_commit_without_an_answer_ends_in_time_and_so_does_the_producer)
     producer_destroy(producer);
     producer = NULL;
     cr_assert_lt(clock_mono_ms() - before_ms, 3000);
+}
+
+/* librdkafka's call does not return before that broker is back, whatever timeout it was given. */
+Test(producer, a_group_whose_coordinator_is_away_does_not_hold_the_task)
+{
+    struct err err;
+
+    mock_kafka_finish(&mock);
+    mock_kafka_start_brokers(&mock, "2");
+    mock_kafka_set(&mock, "socket.timeout.ms", "2000");
+    mock_kafka_topic(&mock, OUTPUT, 1);
+    rd_kafka_mock_partition_set_leader(mock.cluster, OUTPUT, 0, MOCK_BROKER);
+    rd_kafka_mock_coordinator_set(mock.cluster, "transaction", "baton.test", MOCK_BROKER);
+    rd_kafka_mock_coordinator_set(mock.cluster, "group", GROUP, MOCK_BROKER + 1);
+    open_producer();
+    send_output(&output);
+    commit();
+
+    rd_kafka_mock_broker_set_down(mock.cluster, MOCK_BROKER + 1);
+    send_output(&output);
+    int64_t began_ms = clock_mono_ms();
+    cr_assert_eq(try_commit(500, &err), ERR_TIMEOUT, "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "coordinates group " GROUP), "%s", err.text);
+    producer_destroy(producer);
+    cr_assert_lt(clock_mono_ms() - began_ms, 10000);
+
+    /* A new one is on its way meanwhile, and the one that was left ends when the broker is back. */
+    producer = NULL;
+    int threads = rd_kafka_thread_cnt();
+    open_producer();
+    producer_destroy(producer);
+    producer = NULL;
+    rd_kafka_mock_broker_set_up(mock.cluster, MOCK_BROKER + 1);
+    int64_t deadline_ms = clock_mono_ms() + MOCK_WAIT_MS;
+    while (rd_kafka_thread_cnt() >= threads && clock_mono_ms() < deadline_ms)
+        rd_kafka_poll(mock.host, 10);
+    cr_assert_lt(rd_kafka_thread_cnt(), threads, "the one that was left is destroyed");
+    open_producer();
+    send_output(&output);
+    commit();
 }
 
 Test(producer, a_full_queue_is_waited_for_and_not_for_ever)

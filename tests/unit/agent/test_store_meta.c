@@ -11,6 +11,7 @@ static struct store_meta make_meta(size_t position_count)
                               .processor = 5,
                               .clean = true,
                               .sequence = 77,
+                              .written_ms = 1796000000123,
                               .rows = UINT64_MAX,
                               .digest = 0x123456789abcdef0,
                               .cluster = mem_strdup("cluster"),
@@ -30,7 +31,8 @@ static struct store_meta make_meta(size_t position_count)
                                                     .next_offset = INT64_MAX,
                                                     .record_time_ms = -1,
                                                     .last_offset = -1,
-                                                    .last_fingerprint = UINT64_MAX - i};
+                                                    .last_fingerprint = UINT64_MAX - i,
+                                                    .records = INT64_MAX - (int64_t)i};
     return meta;
 }
 
@@ -66,6 +68,7 @@ Test(store_meta, comes_back_as_it_was)
         store_meta_encode(&meta, &buf);
         cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
         assert_equal(&meta, &decoded);
+        cr_assert_eq(decoded.written_ms, meta.written_ms);
         for (size_t i = 0; i < count; i++) {
             cr_assert_eq(decoded.positions[i].topic, i);
             cr_assert_eq(decoded.positions[i].partition, UINT32_MAX);
@@ -74,11 +77,76 @@ Test(store_meta, comes_back_as_it_was)
             cr_assert_eq(decoded.positions[i].record_time_ms, -1);
             cr_assert_eq(decoded.positions[i].last_offset, -1);
             cr_assert_eq(decoded.positions[i].last_fingerprint, UINT64_MAX - i);
+            cr_assert_eq(decoded.positions[i].records, INT64_MAX - (int64_t)i);
         }
         store_meta_finish(&decoded);
         store_meta_finish(&meta);
         strbuf_finish(&buf);
     }
+}
+
+/* The record of format 2: the same without the time of writing. */
+static void to_format_2(struct strbuf *buf)
+{
+    unsigned char *data = (unsigned char *)buf->data;
+
+    memmove(data + 25, data + 33, buf->bytes - 33);
+    buf->bytes -= 8;
+    store_number_put(data + 8, 2, 4);
+    store_number_put(data, store_checksum("meta", 4, buf->data + 8, buf->bytes - 8), 8);
+}
+
+/* The record of format 1: and with positions of 44 bytes. */
+static void to_format_1(struct strbuf *buf, size_t position_count)
+{
+    unsigned char *data = (unsigned char *)buf->data;
+    size_t first;
+
+    to_format_2(buf);
+    first = buf->bytes - position_count * 52;
+    for (size_t i = 0; i < position_count; i++)
+        memmove(data + first + i * 44, data + first + i * 52, 44);
+    buf->bytes -= position_count * 8;
+    store_number_put(data + 8, 1, 4);
+    store_number_put(data, store_checksum("meta", 4, buf->data + 8, buf->bytes - 8), 8);
+}
+
+Test(store_meta, a_record_of_the_older_format_is_read_and_nobody_counted)
+{
+    struct store_meta meta = make_meta(3), decoded = {0};
+    struct strbuf buf = {0};
+
+    store_meta_encode(&meta, &buf);
+    to_format_1(&buf, 3);
+    cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
+    assert_equal(&meta, &decoded);
+    cr_assert_eq(decoded.format, STORE_FORMAT, "as it is written from now on");
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(decoded.positions[i].topic, i);
+        cr_assert_eq(decoded.positions[i].next_offset, INT64_MAX);
+        cr_assert_eq(decoded.positions[i].last_fingerprint, UINT64_MAX - i);
+        cr_assert_eq(decoded.positions[i].records, -1);
+    }
+    cr_assert_eq(decoded.written_ms, -1);
+    store_meta_finish(&decoded);
+    store_meta_finish(&meta);
+    strbuf_finish(&buf);
+}
+
+Test(store_meta, of_a_record_of_format_2_nobody_knows_when_it_was_written)
+{
+    struct store_meta meta = make_meta(3), decoded = {0};
+    struct strbuf buf = {0};
+
+    store_meta_encode(&meta, &buf);
+    to_format_2(&buf);
+    cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
+    assert_equal(&meta, &decoded);
+    cr_assert_eq(decoded.written_ms, -1);
+    cr_assert_eq(decoded.positions[2].records, INT64_MAX - 2);
+    store_meta_finish(&decoded);
+    store_meta_finish(&meta);
+    strbuf_finish(&buf);
 }
 
 Test(store_meta, damage_is_detected)

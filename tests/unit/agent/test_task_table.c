@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/problem.h"
 #include "api/schema.h"
 #include "common/logger.h"
 #include "common/mem.h"
@@ -36,9 +35,9 @@ static void teardown(void)
 
 TestSuite(task_table, .init = setup, .fini = teardown);
 
-/* A document of job "orders" with active processors 0..count-1 of the given epoch. */
-static void want(uint64_t decision, const char *incarnation, uint32_t count, uint64_t epoch,
-                 int64_t now_ms)
+/* A document of job "orders" with processors 0..count-1 of the given epoch. */
+static void want_as(enum task_role role, uint64_t decision, const char *incarnation, uint32_t count,
+                    uint64_t epoch, int64_t now_ms)
 {
     struct agent_document document = {.version = {1, decision}};
     document.jobs.items = mem_calloc(1, sizeof(*document.jobs.items));
@@ -50,9 +49,15 @@ static void want(uint64_t decision, const char *incarnation, uint32_t count, uin
     document.tasks.count = count;
     for (uint32_t i = 0; i < count; i++)
         document.tasks.items[i] = (struct document_task){
-            .job = mem_strdup("orders"), .processor = i, .role = TASK_ROLE_ACTIVE, .epoch = epoch};
+            .job = mem_strdup("orders"), .processor = i, .role = role, .epoch = epoch};
     task_table_want(table, &document, now_ms);
     cr_assert_null(document.tasks.items);
+}
+
+static void want(uint64_t decision, const char *incarnation, uint32_t count, uint64_t epoch,
+                 int64_t now_ms)
+{
+    want_as(TASK_ROLE_ACTIVE, decision, incarnation, count, epoch, now_ms);
 }
 
 static struct agent_report collect(void)
@@ -75,9 +80,9 @@ static void expect_states(const char *states)
 }
 
 #define ACTIVE_STATE "5"
-#define CLOSED_STATE "7"
-#define FENCED_STATE "8"
-#define FAILED_STATE "9"
+#define CLOSED_STATE "8"
+#define FENCED_STATE "9"
+#define FAILED_STATE ":" /* 10 */
 
 Test(task_table, starts_what_is_wanted_and_reports_it)
 {
@@ -266,7 +271,7 @@ Test(task_table, a_task_that_can_not_be_started_is_reported_and_tried_again)
     cr_assert_eq(failed->state, TASK_STATE_FAILED);
     cr_assert_eq(failed->epoch, 7);
     cr_assert_eq(failed->problems.count, 1);
-    cr_assert_not_null(problem_lookup(failed->problems.items[0].code));
+    cr_assert_str_eq(failed->problems.items[0].code, "task_not_started");
     cr_assert_str_eq(failed->problems.items[0].detail, "no more threads");
     schema_free(&schema_agent_report, &report);
 
@@ -283,7 +288,7 @@ Test(task_table, a_task_that_can_not_be_started_is_reported_and_tried_again)
     task_table_step(table, task_table_wake_ms(table));
     cr_assert_eq(fake_task_count, 2);
     cr_assert_eq(task_table_wake_ms(table), INT64_MAX);
-    expect_states("7" ACTIVE_STATE);
+    expect_states(CLOSED_STATE ACTIVE_STATE);
 }
 
 Test(task_table, a_thread_that_ended_by_itself_is_started_again_later)
@@ -326,6 +331,21 @@ Test(task_table, a_fence_of_an_older_epoch_does_not_hold)
     task_table_step(table, 1000000);
     cr_assert_eq(fake_task_count, 2);
     expect_states(ACTIVE_STATE);
+}
+
+/* An agent that comes back after others took over may be told to learn before it finds that out. */
+Test(task_table, a_task_fenced_when_it_is_to_learn_learns)
+{
+    want(17, NEW, 1, 7, 0);
+    want_as(TASK_ROLE_LEARNER, 18, NEW, 1, 0, 0);
+    fake_tasks[0].epoch = 7;
+    fake_tasks[0].state = TASK_STATE_FENCED;
+    fake_tasks[0].ended = true;
+    task_table_step(table, 0);
+    cr_assert_neq(task_table_wake_ms(table), INT64_MAX);
+    task_table_step(table, task_table_wake_ms(table));
+    cr_assert_eq(fake_task_count, 2);
+    cr_assert_eq(task_table_wake_ms(table), INT64_MAX);
 }
 
 Test(task_table, a_stop_ignores_later_documents)

@@ -146,6 +146,66 @@ Test(codec, faults_say_what_is_allowed)
     }
 }
 
+Test(codec, a_duration_may_be_null)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+        const char *written;
+    } cases[] = {
+        {"{}", API_UNKNOWN, "{\"deadline\":null,"},
+        {"{\"deadline\":null}", API_UNKNOWN, "{\"deadline\":null,"},
+        {"{\"deadline\":\"10m\"}", 600000, "{\"deadline\":\"10m\","},
+        {"{\"deadline\":\"1ms\"}", 1, "{\"deadline\":\"1ms\","},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct drain_request request;
+        struct err err;
+        cr_assert_eq(codec_decode(&schema_drain_request, cases[i].text, strlen(cases[i].text),
+                                  &request, NULL, &err),
+                     ERR_NONE, "%s: %s", cases[i].text, err.text);
+        cr_assert_eq(request.deadline_ms, cases[i].ms, "%s", cases[i].text);
+        char *text = codec_encode(&schema_drain_request, &request, NULL);
+        cr_assert_eq(strncmp(text, cases[i].written, strlen(cases[i].written)), 0, "%s", text);
+        free(text);
+        schema_free(&schema_drain_request, &request);
+    }
+}
+
+Test(codec, a_duration_that_may_be_null_is_as_strict_as_others)
+{
+    static const struct {
+        const char *text, *detail;
+    } cases[] = {
+        {"{\"deadline\":\"0s\"}", "\"0s\""},     {"{\"deadline\":\"366d\"}", "\"366d\""},
+        {"{\"deadline\":\"-1ms\"}", "\"-1ms\""}, {"{\"deadline\":-1}", "-1"},
+        {"{\"deadline\":\"\"}", "\"\""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct drain_request request;
+        struct codec_faults faults = {0};
+        struct err err;
+        cr_assert_eq(codec_decode(&schema_drain_request, cases[i].text, strlen(cases[i].text),
+                                  &request, &faults, &err),
+                     ERR_INVALID, "%s", cases[i].text);
+        cr_assert_eq(faults.count, 1);
+        char *detail =
+            mem_printf("must be a duration from \"1ms\" to \"365d\" with the unit ms, s, m, h or "
+                       "d, or null, not %s",
+                       cases[i].detail);
+        cr_assert_str_eq(faults.items[0].pointer, "/deadline");
+        cr_assert_str_eq(faults.items[0].detail, detail);
+        free(detail);
+        codec_faults_finish(&faults);
+    }
+    /* Those that have a default are none of these. */
+    struct outcome outcome =
+        decode("{" LEAST ",\"settle\":null}", strlen("{" LEAST ",\"settle\":null}"));
+    cr_assert_eq(outcome.code, ERR_INVALID);
+    cr_assert_str_eq(outcome.faults.items[0].pointer, "/settle");
+    outcome_finish(&outcome);
+}
+
 Test(codec, all_faults_are_listed_and_the_first_is_the_text)
 {
     static const char text[] = "{\"inputs\":[\"a\"],\"processors\":0,\"logic\":{\"kind\":1}}";

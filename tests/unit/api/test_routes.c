@@ -38,6 +38,9 @@ Test(routes, matches)
         {"GET", "/metrics", ROUTE_METRICS, "", ""},
         {"GET", "/version", ROUTE_VERSION, "", ""},
         {"GET", "/openapi.json", ROUTE_OPENAPI, "", ""},
+        {"GET", "/", ROUTE_DASHBOARD, "", ""},
+        {"GET", "/web/dashboard.css", ROUTE_DASHBOARD_STYLE, "", ""},
+        {"GET", "/web/dashboard.js", ROUTE_DASHBOARD_SCRIPT, "", ""},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct route_match match;
@@ -53,7 +56,8 @@ Test(routes, matches)
 Test(routes, no_such_path)
 {
     static const char *const paths[] = {"",
-                                        "/",
+                                        "/web",
+                                        "/web/",
                                         "//",
                                         "v1/jobs",
                                         "/v1",
@@ -142,5 +146,5 @@ Test(routes, the_table_is_in_order)
         cr_assert(route->on_coordinator || route->on_agent);
         cr_assert_null(route->query[5], "no NULL after the last one");
     }
-    cr_assert_eq(i, ROUTE_OPENAPI + 1);
+    cr_assert_eq(i, ROUTE_DASHBOARD_SCRIPT + 1);
 }

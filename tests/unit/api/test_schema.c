@@ -97,7 +97,7 @@ Test(schema, defaults_are_within_the_limits)
     for (size_t i = 0; (type = schema_type_at(i)) != NULL; i++) {
         for (size_t f = 0; f < type->field_count; f++) {
             const struct schema_field *field = &type->fields[f];
-            if (field->required)
+            if (field->required || schema_nullable(field)) /* the default is null */
                 continue;
             switch (field->kind) {
             case SCHEMA_UINT32:

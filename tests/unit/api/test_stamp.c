@@ -10,16 +10,22 @@
 
 Test(stamp, is_written_as_other_tools_read_it)
 {
-    const struct stamp stamp = {UUID, 7, 42};
+    struct stamp stamp = {UUID, 7, 42, API_UNKNOWN};
     char text[STAMP_TEXT_BYTES];
 
     stamp_format(&stamp, text);
     cr_assert_str_eq(text, "b1 " UUID " 7 42");
+    stamp.records = 0;
+    stamp_format(&stamp, text);
+    cr_assert_str_eq(text, "b1 " UUID " 7 42 0");
+    stamp.records = 123456;
+    stamp_format(&stamp, text);
+    cr_assert_str_eq(text, "b1 " UUID " 7 42 123456");
 }
 
 Test(stamp, the_longest_fits)
 {
-    const struct stamp stamp = {UUID, UINT32_MAX, UINT64_MAX};
+    const struct stamp stamp = {UUID, UINT32_MAX, UINT64_MAX, INT64_MAX};
     struct stamp parsed;
     char text[STAMP_TEXT_BYTES];
 
@@ -28,6 +34,7 @@ Test(stamp, the_longest_fits)
     cr_assert(stamp_parse(text, &parsed));
     cr_assert_eq(parsed.processor, UINT32_MAX);
     cr_assert_eq(parsed.epoch, UINT64_MAX);
+    cr_assert_eq(parsed.records, INT64_MAX);
 }
 
 Test(stamp, what_is_written_is_read)
@@ -42,11 +49,14 @@ Test(stamp, what_is_written_is_read)
         rng_uuid(stamp.incarnation);
         stamp.processor = (uint32_t)(rng_next(&rng) >> rng_below(&rng, 32));
         stamp.epoch = rng_next(&rng) >> rng_below(&rng, 64);
+        stamp.records =
+            i % 3 == 0 ? API_UNKNOWN : (int64_t)(rng_next(&rng) >> (1 + rng_below(&rng, 63)));
         stamp_format(&stamp, text);
         cr_assert(stamp_parse(text, &parsed), "%s", text);
         cr_assert_str_eq(parsed.incarnation, stamp.incarnation);
         cr_assert_eq(parsed.processor, stamp.processor);
         cr_assert_eq(parsed.epoch, stamp.epoch);
+        cr_assert_eq(parsed.records, stamp.records);
     }
 }
 
@@ -68,7 +78,12 @@ Test(stamp, anything_else_is_foreign)
         "b1 " UUID " 7 ",
         "b1 " UUID " 7 42 ",
         "b1 " UUID " 7 42\n",
-        "b1 " UUID " 7 42 1",
+        "b1 " UUID " 7 42 1 ",
+        "b1 " UUID " 7 42 1 1",
+        "b1 " UUID " 7 42 01",
+        "b1 " UUID " 7 42 -1",
+        "b1 " UUID " 7 42 x",
+        "b1 " UUID " 7 42 9223372036854775808",
         "b1 " UUID "  7 42",
         "b1 " UUID " 7  42",
         "b1 " UUID "\t7 42",
@@ -125,8 +140,8 @@ Test(stamp, is_not_fooled_by_cut_or_changed_texts)
                 continue;
             text[i] = (char)byte;
             if (stamp_parse(text, &stamp))
-                cr_assert(stamp.processor != 7 || stamp.epoch != 42 ||
-                              strcmp(stamp.incarnation, UUID) != 0,
+                cr_assert(stamp.records != API_UNKNOWN || stamp.processor != 7 ||
+                              stamp.epoch != 42 || strcmp(stamp.incarnation, UUID) != 0,
                           "'%s'", text);
         }
     }

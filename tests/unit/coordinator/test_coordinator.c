@@ -284,6 +284,14 @@ Test(coordinator, survives_a_failing_start, .timeout = 60)
     end(play);
 }
 
+static bool is_shown(const struct play *play, const char *agent_id)
+{
+    const struct view *view = publish_acquire(play->publisher);
+    bool shown = view != NULL && view_find_agent(view, agent_id) != NULL;
+    publish_release(view);
+    return shown;
+}
+
 /* The n-th statement fails; a registration goes on. */
 static void fail_at(uint64_t statement, enum store_failure failure)
 {
@@ -294,15 +302,16 @@ static void fail_at(uint64_t statement, enum store_failure failure)
     for (int i = 0; i < 500 && status_of(play, request) == 0; i++)
         wait_for_any(play);
     expect_recovery(play);
-    const struct view *view = publish_acquire(play->publisher);
-    bool there = view_find_agent(view, "a1") != NULL;
-    bool promised = play->answers[request].status == 200;
+    bool promised = status_of(play, request) == 200;
+    /* What is promised to an agent is published soon, not before the answer. */
+    for (int i = 0; i < 500 && promised && !is_shown(play, "a1"); i++)
+        wait_for_any(play);
+    bool there = is_shown(play, "a1");
     cr_assert(promised || play->answers[request].status == 503);
     cr_assert(there || !promised, "statement %llu", (unsigned long long)statement);
     /* Only a commit that was done and said that it had failed may be there without a promise. */
     if (failure == STORE_FAILURE_BEFORE)
         cr_assert_eq(there, promised, "statement %llu", (unsigned long long)statement);
-    publish_release(view);
     end(play);
 }
 

@@ -276,6 +276,35 @@ Test(publish, shows_absent_agents)
     end(&play);
 }
 
+/* Goal: what is found of a job's topics is a problem of the whole job, and marks no other job. */
+Test(publish, shows_what_is_found_of_topics)
+{
+    struct play play;
+    begin(&play);
+    play.world.cluster.config.topics_interval_ms = 10000;
+    world_create(&play.world, "orders");
+    world_register(&play.world, "a1", 1);
+    report(&play, "a1", (struct said){TASK_STATE_ACTIVE, 90, 90});
+    publish(&play, true);
+    world_pass(&play.world, 10000);
+    report(&play, "a1", (struct said){TASK_STATE_ACTIVE, 90, 90});
+    int64_t now_at = play.world.now_at;
+    struct coord_event event = {.kind = COORD_EVENT_KAFKA, .kafka = {.job = "orders"}};
+    world_reply_inspection(&play.world, world_inspection(&play.world.calls.items[0], 9));
+    publish_mark_event(&play.dirty, &event);
+    cr_assert(!play.dirty.all);
+    cr_assert_eq(play.dirty.jobs.count, 1);
+    publish(&play, false);
+    expect_problems(only_job(&play), "partitions_changed", 1);
+    const struct problem_view *problem = &only_job(&play)->problems.items[0];
+    cr_assert_eq(problem->severity, PROBLEM_SEVERITY_WARNING);
+    cr_assert_eq(problem->processor, API_UNKNOWN);
+    cr_assert_null(problem->agent);
+    cr_assert_eq(problem->since_at, now_at);
+    cr_assert_not_null(strstr(problem->detail, "9 partitions"));
+    end(&play);
+}
+
 /* Goal: what an agent says is wrong is shown with what to do, also when only the agent knows it. */
 Test(publish, shows_reported_problems)
 {
@@ -320,6 +349,141 @@ Test(publish, shows_exhausted_capacity)
     publish(&play, true);
     expect_problems(only_job(&play), "capacity_exhausted", 1);
     cr_assert_eq(only_job(&play)->status.processors_unassigned, 1);
+    end(&play);
+}
+
+static void register_small(struct play *play, const char *agent_id, uint64_t incarnation,
+                           uint32_t capacity)
+{
+    struct coord_event event = world_event(&play->world, COORD_EVENT_AGENT_REGISTER, NULL);
+    event.registration = world_registration(agent_id, incarnation);
+    event.registration.capacity = capacity;
+    world_step(&play->world, event);
+}
+
+/* Learners take room: an agent that only seems to have some is no reason to say nothing. */
+Test(publish, shows_capacity_that_learners_have_exhausted)
+{
+    struct play play;
+    begin(&play);
+    register_small(&play, "a1", 1, 4);
+    world_create(&play.world, "orders");
+    world_report(&play.world, "a1", TASK_STATE_ACTIVE);
+    register_small(&play, "a2", 2, 2);
+    cr_assert_eq(play.world.cluster.handoffs.count, 2);
+    struct job_spec spec = world_spec("second");
+    spec.processors = 1;
+    free(spec.inputs.items[0]);
+    spec.inputs.items[0] = mem_strdup("other");
+    world_create_spec(&play.world, "second", spec);
+    publish(&play, true);
+    const struct view *view = publish_acquire(play.publisher);
+    const struct view_job *second = view_find_job(view, "second");
+    cr_assert_null(second->processors.items[0].agent);
+    cr_assert_eq(second->problems.count, 1);
+    cr_assert_str_eq(second->problems.items[0].code, "capacity_exhausted");
+    publish_release(view);
+    end(&play);
+}
+
+/* What a lost agent had and nobody has room for is not only the lost agent's problem. */
+Test(publish, shows_that_others_have_no_room_to_take_over)
+{
+    struct play play;
+    begin(&play);
+    world_register(&play.world, "a1", 1);
+    world_create(&play.world, "orders");
+    world_report(&play.world, "a1", TASK_STATE_ACTIVE);
+    register_small(&play, "a2", 2, 1);
+    world_pass_reporting(&play.world, WORLD_TIMEOUT_MS + 1000, (const char *const[]){"a2", NULL});
+    publish(&play, true);
+    expect_problems(only_job(&play), "agent_lost", 3); /* a2 had learned one */
+    world_pass_reporting(&play.world, 31000, (const char *const[]){"a2", NULL});
+    publish(&play, true);
+    const struct view_job *job = only_job(&play);
+    size_t lost = 0, full = 0;
+    for (size_t i = 0; i < job->problems.count; i++) {
+        lost += strcmp(job->problems.items[i].code, "agent_lost") == 0;
+        full += strcmp(job->problems.items[i].code, "capacity_exhausted") == 0;
+    }
+    cr_assert_eq(lost, 3);
+    cr_assert_eq(full, 3);
+    end(&play);
+}
+
+/* What is owed to a newcomer but can not begin says what it waits for. */
+Test(publish, shows_what_a_processor_waits_for)
+{
+    struct play play;
+    begin(&play);
+    world_register(&play.world, "a1", 1);
+    world_create(&play.world, "orders");
+    world_report(&play.world, "a1", TASK_STATE_ACTIVE);
+    struct coord_event event = world_event(&play.world, COORD_EVENT_AGENT_REGISTER, NULL);
+    event.registration = world_registration("a2", 2);
+    event.registration.max_learners = 1;
+    world_step(&play.world, event);
+    publish(&play, true);
+    const struct view_job *job = only_job(&play);
+    size_t waiting = 0, moving = 0;
+    for (size_t p = 0; p < job->processors.count; p++) {
+        const char *reason = job->processors.items[p].reason;
+        waiting += reason != NULL && strstr(reason, "waits for a learner slot") != NULL;
+        moving += reason != NULL && strstr(reason, "being handed over") != NULL;
+    }
+    cr_assert_eq(waiting, 1);
+    cr_assert_eq(moving, 1);
+    end(&play);
+}
+
+static void cordon(struct play *play, const char *agent_id)
+{
+    struct coord_event event = world_event(&play->world, COORD_EVENT_ELIGIBILITY, agent_id);
+    event.eligibility.reason = mem_strdup("a disk");
+    world_step(&play->world, event);
+}
+
+/* Goal: whoever looks for why nobody has it is told that there are agents, but cordoned ones. */
+Test(publish, shows_cordoned_agents)
+{
+    struct play play;
+    struct strbuf buf = {0};
+    begin(&play);
+    world_create(&play.world, "orders");
+    world_register(&play.world, "a1", 1);
+    cordon(&play, "a1");
+    world_deregister(&play.world, "a1", 1);
+    world_forget(&play.world, "a1");
+    world_register(&play.world, "a2", 2);
+    cordon(&play, "a2");
+    publish(&play, true);
+    const struct agent_view *agent = view_find_agent(play.view, "a2");
+    cr_assert_not(agent->eligibility.schedulable);
+    cr_assert_str_eq(agent->eligibility.reason, "a disk");
+    cr_assert_str_eq(agent->eligibility.actor, WORLD_ACTOR);
+    metrics_print_view(&buf, play.view);
+    cr_assert_not_null(strstr(strbuf_text(&buf), "\nbaton_agent_schedulable{agent=\"a2\"} 0\n"));
+    strbuf_finish(&buf);
+    end(&play);
+}
+
+Test(publish, counts_cordoned_agents_where_nobody_has_a_processor)
+{
+    struct play play;
+    begin(&play);
+    world_register(&play.world, "a1", 1);
+    cordon(&play, "a1");
+    world_create(&play.world, "orders");
+    publish(&play, true);
+    expect_problems(only_job(&play), "no_agent", 4);
+    cr_assert_str_eq(only_job(&play)->problems.items[0].detail,
+                     "1 agents are alive and all are cordoned or drained");
+    cr_assert_not_null(strstr(only_job(&play)->processors.items[0].reason, "cordoned"));
+    register_small(&play, "a2", 2, 1);
+    publish(&play, true);
+    expect_problems(only_job(&play), "capacity_exhausted", 3);
+    cr_assert_str_eq(only_job(&play)->problems.items[0].detail,
+                     "1 agents are alive and all are full; 1 more are cordoned or drained");
     end(&play);
 }
 

@@ -82,7 +82,22 @@ Test(publish_handoff, tells_how_far_a_learner_is_and_how_long_it_takes)
     cr_assert_eq(view.lag_records, 600);
     cr_assert_eq(view.replay_records, 600);
     cr_assert_eq(view.eta_ms, 2000, "600 records at 400 less 100 a second");
+    cr_assert_eq(view.learned_records, 300);
+    cr_assert_eq(view.target_records, 900);
+    cr_assert_float_eq(view.replayed_per_s, 400, 0.01);
+    cr_assert_float_eq(view.incoming_per_s, 100, 0.01);
     cr_assert_str_eq(view.waiting, "600 records to go");
+    cr_assert_null(view.stuck);
+    schema_free(&schema_handoff_view, &view);
+}
+
+static void expect_stuck(const char *code)
+{
+    struct handoff_view view = first_view();
+    if (code == NULL)
+        cr_assert_null(view.stuck, "%s", view.stuck);
+    else
+        cr_assert_str_eq(view.stuck, code);
     schema_free(&schema_handoff_view, &view);
 }
 
@@ -90,15 +105,112 @@ Test(publish_handoff, tells_why_a_learner_is_stuck)
 {
     learn(900, 300, 50, NULL);
     expect_waiting("more come in (100/s) than it learns (50/s)");
+    expect_stuck("learning_too_slow");
     struct handoff_view view = first_view();
     cr_assert_eq(view.eta_ms, API_UNKNOWN, "never, at this rate");
     schema_free(&schema_handoff_view, &view);
     learn(900, 300, 400, "blocked_by_open_transaction");
     expect_waiting("blocked_by_open_transaction: see there");
+    expect_stuck("blocked_by_open_transaction");
+    learn(900, 300, 400, "store_failed");
+    expect_stuck("store_failed");
+    learn(900, 300, 400, "state_set_aside"); /* is over, and was no hindrance */
+    expect_waiting("600 records to go");
+    expect_stuck(NULL);
+    learn(900, 300, 0, NULL); /* it has only just begun */
+    expect_stuck(NULL);
     learn(API_UNKNOWN, 300, 400, NULL);
     expect_waiting("not known yet how far the source has committed");
+    expect_stuck("source_not_heard");
     world_report(&world, "a1", TASK_STATE_FENCED); /* its new epoch is not reported yet */
     expect_waiting("the source does not report");
+    expect_stuck("source_not_heard");
+}
+
+/* All learners of a2 have. */
+static void fail(const char *code)
+{
+    struct agent_report report = world_report_of(&world, "a2", TASK_STATE_FAILED);
+    for (size_t i = 0; i < report.tasks.count; i++) {
+        struct task_report *task = &report.tasks.items[i];
+        task->problems.items = mem_calloc(1, sizeof(struct task_problem));
+        task->problems.count = 1;
+        task->problems.items[0] =
+            (struct task_problem){.code = mem_strdup(code), .detail = mem_strdup("see there")};
+    }
+    world_send_report(&world, "a2", report);
+}
+
+Test(publish_handoff, processor_shows_who_learns_it)
+{
+    struct publisher *publisher = publisher_create();
+    struct publish_dirty dirty = {.all = true};
+    uint32_t moving = world.cluster.handoffs.items[0]->row.processor;
+    for (int reported = 0; reported < 2; reported++) {
+        if (reported)
+            learn(900, 300, 400, NULL);
+        publish_build(publisher, &world.cluster, world.now_ms, &dirty);
+        const struct view *view = publish_acquire(publisher);
+        const struct processor_view *processor =
+            &view_find_job(view, "j1")->processors.items[moving];
+        cr_assert_eq(processor->learners.count, 1);
+        const struct learner_view *learner = &processor->learners.items[0];
+        cr_assert_str_eq(learner->agent, "a2");
+        cr_assert_str_eq(learner->state, reported ? "learning" : "assigned");
+        cr_assert_eq(learner->handoff, view->handoffs.items[0].id);
+        cr_assert_eq(learner->partitions.count, reported ? 1 : 0);
+        cr_assert_eq(learner->replay_records, reported ? 600 : API_UNKNOWN);
+        cr_assert_eq(learner->eta_ms, reported ? 2000 : API_UNKNOWN);
+        if (reported) {
+            const struct partition_view *partition = &learner->partitions.items[0];
+            cr_assert_eq(partition->t1, 900);
+            cr_assert_eq(partition->t2, 300);
+            cr_assert_eq(partition->lag_records, 600);
+            cr_assert(partition->owned);
+            cr_assert_eq(learner->reported_at, world.now_at);
+        }
+        size_t others = 0;
+        for (size_t i = 0; i < 4; i++)
+            others += view_find_job(view, "j1")->processors.items[i].learners.count;
+        cr_assert_eq(others, 2, "one each of the two hand-overs");
+        publish_release(view);
+        dirty.all = true;
+    }
+    publisher_destroy(publisher);
+    publish_clear(&dirty);
+}
+
+Test(publish_handoff, what_learners_and_refused_agents_lack_is_a_problem_of_the_job)
+{
+    struct publisher *publisher = publisher_create();
+    struct publish_dirty dirty = {.all = true};
+    static const char *const codes[] = {"blocked_by_open_transaction", "history_incomplete", NULL};
+    uint32_t moving = world.cluster.handoffs.items[0]->row.processor;
+    for (size_t i = 0; i < 3; i++) {
+        if (i == 0)
+            learn(900, 300, 400, codes[i]);
+        if (i == 1)
+            fail("history_incomplete");
+        if (i == 2) { /* a new start of the agent has another chance */
+            world_pass_reporting(&world, 3000, (const char *const[]){"a1", NULL});
+            world_register(&world, "a2", 9);
+        }
+        dirty.all = true;
+        publish_build(publisher, &world.cluster, world.now_ms, &dirty);
+        const struct view *view = publish_acquire(publisher);
+        const struct view_job *job = view_find_job(view, "j1");
+        cr_assert_eq(job->problems.count, codes[i] != NULL, "%zu", i);
+        if (codes[i] != NULL) {
+            const struct problem_view *problem = &job->problems.items[0];
+            cr_assert_str_eq(problem->code, codes[i]);
+            cr_assert_str_eq(problem->agent, "a2");
+            cr_assert_eq(problem->processor, moving);
+            cr_assert_not_null(strstr(problem->detail, "see there"));
+        }
+        publish_release(view);
+    }
+    publisher_destroy(publisher);
+    publish_clear(&dirty);
 }
 
 Test(publish_handoff, is_in_the_view_as_long_as_it_is_under_way)

@@ -57,6 +57,28 @@ Test(request, reads_limits)
     }
 }
 
+Test(request, reads_limit_or_last_but_not_both)
+{
+    struct httpd_target target = one("last", "7");
+    uint32_t limit = 0;
+    bool last = false;
+    struct err err = {0};
+    cr_assert_eq(request_limit_or_last(&target, &limit, &last, &err), ERR_NONE);
+    cr_assert(last && limit == 7);
+    target = one("limit", "8");
+    cr_assert_eq(request_limit_or_last(&target, &limit, &last, &err), ERR_NONE);
+    cr_assert(!last && limit == 8);
+    target = one(NULL, NULL);
+    cr_assert_eq(request_limit_or_last(&target, &limit, &last, &err), ERR_NONE);
+    cr_assert(!last && limit == 100);
+    target = one("last", "0");
+    expect_error(request_limit_or_last(&target, &limit, &last, &err), &err,
+                 "last must be a whole number from 1 to 1000");
+    target.query[target.query_count++] = (struct httpd_parameter){"limit", "1"};
+    expect_error(request_limit_or_last(&target, &limit, &last, &err), &err,
+                 "limit and last exclude each other");
+}
+
 Test(request, reads_waits)
 {
     static const struct {

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "common/rng.h"
+#include "coordinator/core/rows.h"
 #include "tests/unit/coordinator/core/world.h"
 #include "tests/unit/coordinator/store_fixture.h"
 
@@ -85,6 +86,8 @@ Test(store, fresh_database_gets_a_cluster_of_its_own_and_keeps_it)
 }
 
 /* Texts that SQL, JSON and C might trip over. */
+#define ODD_TEXT "it's; DROP TABLE \"agents\" -- \xc3\xa9\xe2\x82\xac %s"
+
 static struct job_spec odd_spec(void)
 {
     struct job_spec spec = world_spec("odd");
@@ -123,12 +126,38 @@ static void register_tagged(struct world *world)
 {
     struct coord_event event = world_event(world, COORD_EVENT_AGENT_REGISTER, NULL);
     event.registration = world_registration("a1", 1);
-    event.registration.address = mem_strdup("http://host:1234");
+    rows_text_set(&event.registration.address, "http://host:1234");
     event.registration.tags.items = mem_calloc(2, sizeof(struct tag));
     event.registration.tags.count = 2;
     event.registration.tags.items[0] = (struct tag){mem_strdup("zone"), mem_strdup("b")};
     event.registration.tags.items[1] = (struct tag){mem_strdup("disk"), mem_strdup("")};
     world_step(world, event);
+}
+
+static void set_eligibility(struct world *world, bool schedulable, const char *reason)
+{
+    struct coord_event event = world_event(world, COORD_EVENT_ELIGIBILITY, "a1");
+    event.eligibility.schedulable = schedulable;
+    event.eligibility.reason = reason != NULL ? mem_strdup(reason) : NULL;
+    world_step(world, event);
+    world_expect_status(world, 200);
+}
+
+static void drain(struct world *world, int64_t deadline_ms, enum drain_deadline on_deadline,
+                  bool until_restart, const char *reason)
+{
+    struct coord_event event = world_event(world, COORD_EVENT_DRAIN, "a1");
+    event.drain = (struct drain_request){.deadline_ms = deadline_ms,
+                                         .on_deadline = on_deadline,
+                                         .until_restart = until_restart,
+                                         .reason = reason != NULL ? mem_strdup(reason) : NULL};
+    world_step(world, event);
+    world_expect_status(world, 202);
+}
+
+static const struct agent_drain *drain_of(const struct world *world)
+{
+    return &cluster_agent(&world->cluster, "a1")->row.drain;
 }
 
 static void report_progress(struct world *world, int64_t t1, size_t partitions)
@@ -159,6 +188,11 @@ Test(store, everything_comes_back_as_it_was)
     create_odd(&world);
     reopen(&world);
     register_tagged(&world);
+    cr_assert_eq(cluster_agent(&world.cluster, "a1")->row.eligibility.changed_at, API_UNKNOWN);
+    reopen(&world);
+    set_eligibility(&world, false, "it's a \"disk\"; --");
+    reopen(&world);
+    set_eligibility(&world, true, NULL);
     reopen(&world);
     report_progress(&world, 7, 2);
     reopen(&world);
@@ -188,6 +222,51 @@ Test(store, everything_comes_back_as_it_was)
     world_pass(&world, 1000);
     world_reply_well(&world);
     cr_assert_eq(world.cluster.jobs.count, 0);
+    reopen(&world);
+    end(&world);
+}
+
+/* reopen compares all that is loaded; what is asserted here is that there was something to lose. */
+Test(store, drain_comes_back_as_it_was)
+{
+    static const char *const both[] = {"a1", "a2", NULL};
+    struct world world;
+    begin(&world, store_fixture_open(&fixture));
+    world_register(&world, "a1", 1);
+    world_create(&world, "j1");
+    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    world_register(&world, "a2", 2);
+    reopen(&world);
+    drain(&world, 60000, DRAIN_DEADLINE_FORCE, true, ODD_TEXT);
+    cr_assert_str_eq(drain_of(&world)->reason, ODD_TEXT);
+    cr_assert_eq(drain_of(&world)->processors, 4);
+    cr_assert_eq(drain_of(&world)->deadline_at, world.now_at + 60000);
+    reopen(&world);
+    drain(&world, 1000, DRAIN_DEADLINE_CANCEL, false, "");
+    reopen(&world);
+    world_pass(&world, 1000);
+    cr_assert_eq(drain_of(&world)->state, DRAIN_STATE_CANCELLED);
+    cr_assert_str_eq(drain_of(&world)->error, "its deadline has passed");
+    reopen(&world);
+    drain(&world, 2000, DRAIN_DEADLINE_FORCE, false, NULL);
+    cr_assert_null(drain_of(&world)->error);
+    reopen(&world);
+    world_pass_reporting(&world, 1000, (const char *const[]){"a1", NULL});
+    world_restart(&world);
+    cr_assert_eq(cluster_agent(&world.cluster, "a1")->drain_deadline_ms, world.now_ms + 1000);
+    world_pass(&world, 2000);
+    cr_assert(drain_of(&world)->overdue);
+    cr_assert_eq(world_count_owned(&world, "j1", "a1"), 0);
+    reopen(&world);
+    world_calm_down(&world, both);
+    cr_assert_eq(drain_of(&world)->state, DRAIN_STATE_DRAINED);
+    cr_assert_neq(drain_of(&world)->ended_at, API_UNKNOWN);
+    reopen(&world);
+    struct coord_event event = world_event(&world, COORD_EVENT_DRAIN_CANCEL, "a1");
+    event.reason = mem_strdup(ODD_TEXT);
+    world_step(&world, event);
+    cr_assert_eq(drain_of(&world)->state, DRAIN_STATE_CANCELLED);
+    cr_assert_not_null(strstr(drain_of(&world)->error, ODD_TEXT));
     reopen(&world);
     end(&world);
 }
@@ -420,6 +499,7 @@ static void commit_for_ever(int out)
             (void)snprintf(id, sizeof(id), "a%" PRId64, now_ms % 50);
             event.registration = world_registration(id, 1);
             event.registration.capacity = (uint32_t)(1 + now_ms % 100);
+            event.registration.max_learners = (uint32_t)(now_ms % 7);
         }
         struct update update = {0};
         coord_step(&cluster, &event, &update);

@@ -2,6 +2,7 @@
  * older than they are. */
 #include <criterion/criterion.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,9 +156,29 @@ static void run_sql(const char *sql)
 Test(store_handoff, older_database_is_brought_up_to_date)
 {
     store_close(store);
-    run_sql("DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP COLUMN handoff_id;"
+    run_sql("DROP TABLE standbys; DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP "
+            "COLUMN handoff_id;"
             "ALTER TABLE placements DROP COLUMN handoff; ALTER TABLE operations DROP COLUMN target;"
-            "ALTER TABLE operations DROP COLUMN processor; PRAGMA user_version = 1");
+            "ALTER TABLE operations DROP COLUMN processor;"
+            "ALTER TABLE agents DROP COLUMN max_learners;"
+            "ALTER TABLE agents DROP COLUMN cordoned;"
+            "ALTER TABLE agents DROP COLUMN cordon_reason;"
+            "ALTER TABLE agents DROP COLUMN cordon_actor;"
+            "ALTER TABLE agents DROP COLUMN cordon_changed_at;"
+            "ALTER TABLE jobs DROP COLUMN paused; ALTER TABLE jobs DROP COLUMN pause_reason;"
+            "ALTER TABLE jobs DROP COLUMN pause_actor;"
+            "ALTER TABLE jobs DROP COLUMN pause_changed_at;"
+            "ALTER TABLE placements DROP COLUMN paused_t1; DROP TABLE maintenance;"
+            "DROP TABLE skips; ALTER TABLE placements DROP COLUMN chosen; DROP TABLE group_holds;");
+    static const char *const drain[] = {"state",       "on_deadline", "until_restart", "overdue",
+                                        "processors",  "reason",      "actor",         "error",
+                                        "deadline_ms", "deadline_at", "started_at",    "ended_at"};
+    for (size_t i = 0; i < sizeof(drain) / sizeof(drain[0]); i++) {
+        char sql[64];
+        (void)snprintf(sql, sizeof(sql), "ALTER TABLE agents DROP COLUMN drain_%s", drain[i]);
+        run_sql(sql);
+    }
+    run_sql("PRAGMA user_version = 1");
     store = store_fixture_open(&fixture);
     struct cluster loaded;
     store_fixture_load(store, &loaded);
@@ -165,6 +186,9 @@ Test(store_handoff, older_database_is_brought_up_to_date)
     cr_assert_eq(loaded.jobs.items[0]->arrivals.count, 0);
     cr_assert_str_eq(loaded.jobs.items[0]->processors.items[3].placement.agent, "a1");
     cr_assert_eq(loaded.operations.items[0]->row.processor, API_UNKNOWN);
+    cr_assert(cluster_agent_schedulable(cluster_agent(&loaded, "a1")));
+    cr_assert_eq(cluster_agent(&loaded, "a1")->row.eligibility.changed_at, API_UNKNOWN);
+    cr_assert_not(cluster_agent_leaving(cluster_agent(&loaded, "a1")));
     world_finish(&world);
     world_init_from(&world, &loaded, stored, NULL);
     world_report(&world, "a1", TASK_STATE_ACTIVE);

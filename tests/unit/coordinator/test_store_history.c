@@ -107,6 +107,35 @@ Test(store_history, events_without_a_job_keep_their_gaps)
     schema_free(&schema_event_page, &page);
 }
 
+/* Goal: the newest, in order, and none past `after` or of another job. */
+Test(store_history, last_events_are_the_newest_in_order)
+{
+    static const struct {
+        uint64_t after;
+        const char *job;
+        uint32_t limit;
+        size_t count;
+        uint64_t first, step;
+    } cases[] = {
+        {0, NULL, 3, 3, 8, 1}, {0, NULL, 10, 10, 1, 1}, {0, NULL, 99, 10, 1, 1},
+        {8, NULL, 5, 2, 9, 1}, {10, NULL, 5, 0, 0, 0},  {0, "j3", 2, 2, 6, 3},
+        {0, "j3", 9, 3, 3, 3}, {3, "j3", 9, 2, 6, 3},   {0, "no", 5, 0, 0, 0},
+    };
+    add_events(1, 10);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct store_event_query query = {
+            .after = cases[i].after, .job = cases[i].job, .limit = cases[i].limit, .last = true};
+        struct event_page page;
+        struct err err;
+        cr_assert_eq(store_events(store, query, &page, &err), ERR_NONE);
+        cr_assert_eq(page.items.count, cases[i].count, "case %zu: %zu", i, page.items.count);
+        for (size_t e = 0; e < page.items.count; e++)
+            cr_assert_eq(page.items.items[e].id, cases[i].first + e * cases[i].step, "case %zu", i);
+        cr_assert_null(page.next);
+        schema_free(&schema_event_page, &page);
+    }
+}
+
 /* Follows the cursors through all pages; returns how many events there were. */
 static size_t follow_events(const char *job, uint32_t limit)
 {
@@ -153,6 +182,28 @@ Test(store_history, oldest_events_go_and_the_newest_stay)
     cr_assert_eq(page.items.count, 100);
     cr_assert_eq(page.items.items[0].id, 401);
     cr_assert_eq(page.items.items[99].id, 500);
+    schema_free(&schema_event_page, &page);
+}
+
+/* Times of events are in the order of their numbers. */
+Test(store_history, old_events_go_by_their_age)
+{
+    struct event_page page;
+    int64_t newest_at;
+    add_events(1, 30);
+    page = events(0, NULL, 1000);
+    newest_at = page.items.items[29].at;
+    cr_assert_gt(newest_at, page.items.items[9].at);
+    store_retain(store, (struct store_retention){.events = 1000,
+                                                 .operations = 100,
+                                                 .age_ms = newest_at - page.items.items[9].at});
+    schema_free(&schema_event_page, &page);
+    add_events(31, 31);
+    page = events(0, NULL, 1000);
+    cr_assert_geq(page.items.items[0].id, 10, "%llu is too old",
+                  (unsigned long long)page.items.items[0].id);
+    cr_assert_leq(page.items.items[0].id, 12);
+    cr_assert_eq(page.items.items[page.items.count - 1].id, 31);
     schema_free(&schema_event_page, &page);
 }
 

@@ -187,6 +187,7 @@ Test(store_open, refuses_to_load_rows_that_can_not_be)
         "INSERT INTO offsets VALUES ('j1', 0, 5, 0, 0, 0, 0, 0)",
         "INSERT INTO offsets VALUES ('j1', 9, 0, 0, 0, 0, 0, 0)",
         "UPDATE agents SET capacity = 1000000",
+        "UPDATE agents SET max_learners = -1",
         "UPDATE operations SET state = 'running'",
         "UPDATE operations SET kind = 'other'",
         "UPDATE meta SET cluster = 'x'",

@@ -14,6 +14,8 @@ static const struct {
 } actions[] = {
     [TASK_ACTION_OPEN_STORE] = {'O', true, TASK_EVENT_STORE_OPENED},
     [TASK_ACTION_QUERY_RANGES] = {'R', true, TASK_EVENT_RANGES},
+    [TASK_ACTION_SEED] = {'G', true, TASK_EVENT_SEEDED},
+    [TASK_ACTION_CANCEL_SEED] = {'g', false, TASK_EVENT_TICK},
     [TASK_ACTION_VERIFY] = {'V', true, TASK_EVENT_VERIFIED},
     [TASK_ACTION_WARM_PRODUCER] = {'W', false, TASK_EVENT_TICK},
     [TASK_ACTION_OPEN_PRODUCER] = {'P', true, TASK_EVENT_PRODUCER_READY},
@@ -43,9 +45,13 @@ void rig_init_desired(struct rig *rig, const struct task_config *config,
     for (uint32_t i = 0; i < RIG_PARTITIONS; i++) {
         partitions[i] = (struct task_partition){.partition = i, .owned = true, .t0 = 0};
         rig->stored[i] = 40;
+        rig->copy[i] = 48;
         rig->ranges[i] = (struct task_range){.log_start = 0, .stable_end = 100, .end = 100};
-        rig->committed[i] = (struct task_committed){
-            .offset = 50, .stamped = true, .stamp = {RIG_INCARNATION, 5, RIG_EPOCH - 1}};
+        rig->committed[i] =
+            (struct task_committed){.offset = 50,
+                                    .stamped = true,
+                                    .stamp = {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN}};
+        rig->records[i] = API_UNKNOWN;
     }
     task_init(&rig->task, config, desired, partitions, RIG_PARTITIONS, rig->now_ms);
 }
@@ -99,11 +105,17 @@ static void take_effect(struct rig *rig, enum task_event_kind kind)
     for (size_t i = 0; i < RIG_PARTITIONS; i++) {
         const struct task_partition *partition = &rig->task.partitions[i];
 
+        if (kind == TASK_EVENT_SEEDED && rig->task.waiting && rig->task.awaited == TASK_ACTION_SEED)
+            rig->stored[i] = rig->copy[i];
         if (kind == TASK_EVENT_CHECKPOINTED)
             rig->stored[i] = partition->freezing;
-        if (kind == TASK_EVENT_COMMIT_DONE && partition->committing != API_UNKNOWN)
+        if (kind == TASK_EVENT_CHECKPOINTED)
+            rig->records[i] = rig->freezing[i];
+        if (kind == TASK_EVENT_COMMIT_DONE && partition->committing != API_UNKNOWN) {
             rig->committed[i] =
                 (struct task_committed){partition->committing, true, task_stamp(&rig->task)};
+            rig->committed[i].stamp.records = partition->records;
+        }
     }
 }
 
@@ -112,9 +124,12 @@ const char *rig_give_event(struct rig *rig, struct task_event event)
     const char *broken;
 
     event.now_ms = rig->now_ms;
-    if (event.offsets == NULL)
+    if (event.offsets == NULL && event.kind != TASK_EVENT_START && event.kind != TASK_EVENT_DESIRED)
         event.offsets = rig->stored;
+    event.records = rig->records;
     event.ranges = rig->ranges;
+    if (task_wants_policy(&rig->task))
+        event.policies = rig->policies;
     event.committed = rig->committed;
     take_effect(rig, event.kind);
     if (rig->awaiting && event.kind == rig_good_answer(rig->awaited))
@@ -130,9 +145,11 @@ const char *rig_give_event(struct rig *rig, struct task_event event)
             rig->awaiting = true;
             rig->awaited = action;
         }
-        if (action == TASK_ACTION_SET_ASIDE) {
-            for (size_t k = 0; k < RIG_PARTITIONS; k++)
-                rig->stored[k] = API_UNKNOWN;
+        for (size_t k = 0; k < RIG_PARTITIONS; k++) {
+            if (action == TASK_ACTION_SET_ASIDE)
+                rig->stored[k] = rig->records[k] = API_UNKNOWN;
+            if (action == TASK_ACTION_CHECKPOINT)
+                rig->freezing[k] = rig->task.partitions[k].records;
         }
     }
     rig->letters[rig->actions.count] = '\0';
@@ -230,6 +247,14 @@ void rig_expect_stops(struct rig *rig)
 void rig_read(struct rig *rig, size_t index, int64_t position)
 {
     task_progress(&rig->task, index, position, rig->now_ms);
+}
+
+void rig_read_records(struct rig *rig, size_t index, int64_t position)
+{
+    while (rig->task.partitions[index].position < position) {
+        task_progress(&rig->task, index, rig->task.partitions[index].position + 1, rig->now_ms);
+        task_count_record(&rig->task, index);
+    }
 }
 
 void rig_read_all(struct rig *rig, int64_t position)

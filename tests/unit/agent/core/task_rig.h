@@ -23,8 +23,12 @@ struct rig {
     char letters[TASK_ACTIONS_MAX + 1];
     int64_t now_ms;
     /* what would be answered */
-    int64_t stored[RIG_PARTITIONS]; /* T2 on disk */
+    int64_t stored[RIG_PARTITIONS];   /* T2 on disk */
+    int64_t copy[RIG_PARTITIONS];     /* T2 of the copy that a seed brings */
+    int64_t records[RIG_PARTITIONS];  /* up to there; API_UNKNOWN at first */
+    int64_t freezing[RIG_PARTITIONS]; /* of the checkpoint under way */
     struct task_range ranges[RIG_PARTITIONS];
+    struct task_policy policies[RIG_PARTITIONS];
     struct task_committed committed[RIG_PARTITIONS];
     bool awaiting; /* an action without its answer; the latest one */
     enum task_action awaited;
@@ -42,8 +46,9 @@ void rig_set_origin(struct rig *rig, size_t index, int64_t t0); /* before the fi
 
 /*
  * Gives one event, filled in with what would be answered; checks task_check; returns the actions as
- * letters: Open store, Ranges, Verify, Warm producer, Producer, Fetch committed, Assign, Commit,
- * cheKpoint, close producer (p), Drop state, Set aside, Unassign, close (X), report (!).
+ * letters: Open store, Ranges, Get a seed, cancel it (g), Verify, Warm producer, Producer, Fetch
+ * committed, Assign, Commit, cheKpoint, close producer (p), Drop state, Set aside, Unassign, close
+ * (X), report (!).
  */
 const char *rig_give(struct rig *rig, enum task_event_kind kind);
 const char *rig_give_event(struct rig *rig, struct task_event event);
@@ -62,7 +67,9 @@ void rig_settle(struct rig *rig);
 /* STOP, then good answers only: asserts that the task closes. */
 void rig_expect_stops(struct rig *rig);
 
-/* Applies records in partition `index` up to `position`. */
+/* Goes through partition `index` up to `position`: over markers and gaps, or over a record at each
+ * offset. */
+void rig_read_records(struct rig *rig, size_t index, int64_t position);
 void rig_read(struct rig *rig, size_t index, int64_t position);
 void rig_read_all(struct rig *rig, int64_t position);
 

@@ -140,6 +140,16 @@ Test(reconcile, wakes_for_the_next_retry)
     cr_assert_eq(reconcile_wake_ms(NULL, 0, 0), INT64_MAX);
 }
 
+/* It was told to learn while it closed, as a zombie that comes back is: nothing else starts it. */
+Test(reconcile, wakes_for_a_spent_one_that_is_to_learn)
+{
+    struct document_task learner = a_task("orders", 5, 0);
+    struct reconcile_slot slots[] = {{&job, &learner, RECONCILE_DOWN, 300, true}};
+
+    learner.role = TASK_ROLE_LEARNER;
+    cr_assert_eq(reconcile_wake_ms(slots, 1, 100), 300);
+}
+
 Test(reconcile, versions_compare_by_start_then_decision)
 {
     struct document_version low = {1, 900}, middle = {2, 1}, high = {2, 2};

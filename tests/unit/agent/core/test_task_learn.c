@@ -3,6 +3,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
+#include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
 
 static struct rig rig_memory, *const rig = &rig_memory;
@@ -144,6 +145,46 @@ Test(task_learn, becomes_active_in_place)
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMIT_DONE), "!");
     cr_assert_eq(task_state(&rig->task), TASK_STATE_ACTIVE);
     cr_assert_eq(task_stamp(&rig->task).epoch, RIG_EPOCH);
+}
+
+/* A standby, that is caught up with what its owner said before, gets a hand-over: D3.5. */
+Test(task_learn, a_new_hand_over_begins_with_a_new_t1)
+{
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_want(rig, (struct task_desired){.learner = true}); /* a standby */
+    (void)rig_follow(rig, 42, 42, 42);
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CAUGHT_UP);
+    cr_assert_str_eq(
+        rig_want(rig, (struct task_desired){.handoff = RIG_HANDOFF + 1, .learner = true}), "!");
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_LEARNING);
+    cr_assert_eq(task_caught_up_lag(&rig->task), API_UNKNOWN);
+    expect_limits(42, 42, 42);
+    cr_assert_str_eq(rig_follow(rig, 43, 43, 43), "!");
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CAUGHT_UP);
+    /* It is a standby again: what it follows is as good as before. */
+    cr_assert_str_eq(rig_want(rig, (struct task_desired){.learner = true}), "");
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CAUGHT_UP);
+}
+
+/* S28: Kafka's T1 went back, or the owner reported more than is there now. */
+Test(task_learn, ahead_of_t1_it_is_not_promoted_as_it_is)
+{
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_want(rig, (struct task_desired){.learner = true});
+    (void)rig_follow(rig, 60, 60, 60);
+    rig_read_all(rig, 60);
+    (void)rig_tick(rig, 0);
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CAUGHT_UP);
+    (void)rig_want(rig, active(RIG_EPOCH));
+    (void)rig_give(rig, TASK_EVENT_PRODUCER_READY);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "pUSO"); /* 50 */
+    cr_assert_str_eq(rig->task.code, "state_ahead");
+    for (size_t i = 0; i < RIG_PARTITIONS; i++)
+        rig->stored[i] = API_UNKNOWN;
+    rig_go(rig, TASK_PHASE_REPLAY);
+    cr_assert_eq(rig->task.partitions[0].position, 0);
+    cr_assert_eq(rig->task.partitions[0].limit, 50);
+    rig_go(rig, TASK_PHASE_ACTIVE);
 }
 
 Test(task_learn, never_learns_again_once_it_was_told_to_be_active)
@@ -299,4 +340,34 @@ Test(task_learn, without_state_there_is_nothing_to_learn)
     (void)rig_give(rig, TASK_EVENT_PRODUCER_READY);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "A");
     cr_assert_eq(rig->task.partitions[0].position, 50);
+}
+
+/* S8: the coordinator ends the hand-over when it hears of a failure, so there must be one. */
+Test(task_learn, a_topic_that_is_gone_is_a_failure_after_a_bounded_wait)
+{
+    const struct task_event missing = {
+        .kind = TASK_EVENT_RANGES_FAILED, .code = "topic_missing", .detail = "no such topic"};
+    int64_t since_ms;
+
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_POSITION_LOST,
+                                                  .code = "topic_missing",
+                                                  .detail = "it is gone"});
+    since_ms = rig->now_ms;
+    (void)rig_give(rig, TASK_EVENT_CLOSED);
+    rig_go(rig, TASK_PHASE_RANGES);
+    while (rig->now_ms < since_ms + TASK_MISSING_MS) {
+        cr_assert_str_eq(rig_give_event(rig, missing), "");
+        rig_assert(rig_phase(rig) == TASK_PHASE_RANGES);
+        cr_assert_str_eq(rig_tick(rig, rig->actions.wake_ms - rig->now_ms), "R");
+    }
+    cr_assert_str_eq(rig_give_event(rig, missing), "X!");
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_FAILED);
+    cr_assert_str_eq(rig->task.code, "topic_missing");
+    (void)rig_give(rig, TASK_EVENT_CLOSED);
+    cr_assert_eq(rig->actions.wake_ms, rig->now_ms + TASK_RECHECK_MS);
+    /* Looked at again, it is no new wait. */
+    (void)rig_tick(rig, TASK_RECHECK_MS);
+    (void)rig_give(rig, TASK_EVENT_STORE_OPENED);
+    cr_assert_str_eq(rig_give_event(rig, missing), "X!");
 }

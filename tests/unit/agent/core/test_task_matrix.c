@@ -39,6 +39,7 @@ static void fail_once(struct rig *rig)
     static const enum task_event_kind failures[] = {
         [TASK_ACTION_OPEN_STORE] = TASK_EVENT_STORE_FAILED,
         [TASK_ACTION_QUERY_RANGES] = TASK_EVENT_RANGES_FAILED,
+        [TASK_ACTION_SEED] = TASK_EVENT_SEED_FAILED,
         [TASK_ACTION_VERIFY] = TASK_EVENT_VERIFY_FAILED,
         [TASK_ACTION_OPEN_PRODUCER] = TASK_EVENT_PRODUCER_FAILED,
         [TASK_ACTION_FETCH_COMMITTED] = TASK_EVENT_COMMITTED_FAILED,
@@ -56,10 +57,22 @@ static void to_phase(struct rig *rig, enum task_phase phase)
         rig_go(rig, phase);
         (void)rig_follow(rig, 60, 60, 60);
         break;
+    case TASK_PHASE_SEED:
+        rig->ranges[1].log_start = 45;
+        rig->task.desired.seed = TASK_SEED_AUTO;
+        (void)rig_give(rig, TASK_EVENT_START);
+        rig_go(rig, phase);
+        break;
     case TASK_PHASE_REINIT:
         rig_go(rig, TASK_PHASE_ACTIVE);
         read_some(rig);
         (void)rig_desire(rig, RIG_EPOCH + 1, false);
+        break;
+    case TASK_PHASE_PAUSED:
+        rig_go(rig, TASK_PHASE_ACTIVE);
+        read_some(rig);
+        (void)rig_want(rig, (struct task_desired){.epoch = RIG_EPOCH, .paused = true});
+        rig_go(rig, phase);
         break;
     case TASK_PHASE_RELEASE:
     case TASK_PHASE_CHECKPOINT:
@@ -185,7 +198,9 @@ static struct task_event random_event(struct rig *rig, struct rng *rng)
                                .desired = {.epoch = RIG_EPOCH + rng_below(rng, 20),
                                            .handoff = rng_below(rng, 3),
                                            .learner = rng_below(rng, 2) == 0,
-                                           .release = rng_below(rng, 8) == 0},
+                                           .release = rng_below(rng, 8) == 0,
+                                           .paused = rng_below(rng, 3) == 0,
+                                           .seed = (enum task_seed)rng_below(rng, 3)},
                                .restart = rng_below(rng, 2) == 0,
                                .set_aside = rng_below(rng, 8) == 0,
                                .fatal = rng_below(rng, 8) == 0,
@@ -197,6 +212,16 @@ static struct task_event random_event(struct rig *rig, struct rng *rng)
     if (rig->task.waiting && rng_below(rng, 3) != 0)
         event.kind = rig_good_answer(rig->task.awaited);
     return event;
+}
+
+/* Somebody else's commit, as if by a tool. */
+static void random_foreign(struct rig *rig, struct rng *rng)
+{
+    size_t index = rng_below(rng, RIG_PARTITIONS);
+
+    if (rig_phase(rig) == TASK_PHASE_PAUSED && rng_below(rng, 4) == 0)
+        rig->committed[index] = (struct task_committed){.offset = rig->committed[index].offset +
+                                                                  (int64_t)rng_below(rng, 10) - 2};
 }
 
 /* What a consumer would do: some records, up to the limit. */
@@ -237,9 +262,13 @@ Test(task_matrix, random_order)
             rig_init(rig);
         rig->task.config.exactly_once = rng_below(&rng, 3) != 0;
         rig->task.config.stateful = rng_below(&rng, 4) != 0;
+        if (rng_below(&rng, 3) == 0)
+            rig->ranges[rng_below(&rng, RIG_PARTITIONS)].log_start = 45;
+        rig->task.desired.seed = (enum task_seed)rng_below(&rng, 3);
         (void)rig_give(rig, TASK_EVENT_START);
         for (int step = 0; step < 150; step++) {
             random_reads(rig, &rng);
+            random_foreign(rig, &rng);
             (void)rig_give_event(rig, random_event(rig, &rng));
             rig->now_ms += (int64_t)rng_below(&rng, 3) * 200;
             expect_rest(rig);

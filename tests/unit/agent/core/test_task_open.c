@@ -97,14 +97,16 @@ Test(task_open, stamps_of_others)
         struct stamp stamp;
         enum task_phase after;
     } table[] = {
-        {"an older epoch", {RIG_INCARNATION, 5, RIG_EPOCH - 1}, TASK_PHASE_REPLAY},
-        {"start offsets of the coordinator", {RIG_INCARNATION, 5, 0}, TASK_PHASE_REPLAY},
-        {"our own, of a commit nobody knew the end of",
-         {RIG_INCARNATION, 5, RIG_EPOCH},
+        {"an older epoch", {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN}, TASK_PHASE_REPLAY},
+        {"start offsets of the coordinator",
+         {RIG_INCARNATION, 5, 0, API_UNKNOWN},
          TASK_PHASE_REPLAY},
-        {"a newer epoch", {RIG_INCARNATION, 5, RIG_EPOCH + 1}, TASK_PHASE_FENCED},
-        {"another processor", {RIG_INCARNATION, 6, RIG_EPOCH - 1}, TASK_PHASE_FENCED},
-        {"another job", {RIG_OTHER, 5, RIG_EPOCH - 1}, TASK_PHASE_FENCED},
+        {"our own, of a commit nobody knew the end of",
+         {RIG_INCARNATION, 5, RIG_EPOCH, API_UNKNOWN},
+         TASK_PHASE_REPLAY},
+        {"a newer epoch", {RIG_INCARNATION, 5, RIG_EPOCH + 1, API_UNKNOWN}, TASK_PHASE_FENCED},
+        {"another processor", {RIG_INCARNATION, 6, RIG_EPOCH - 1, API_UNKNOWN}, TASK_PHASE_FENCED},
+        {"another job", {RIG_OTHER, 5, RIG_EPOCH - 1, API_UNKNOWN}, TASK_PHASE_FENCED},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -165,8 +167,11 @@ Test(task_open, committed_offsets_that_can_not_be_ours)
     } table[] = {
         {"none stored", {.offset = API_UNKNOWN}, 0, "offsets_expired"},
         {"by a tool", {.offset = 50, .stamped = false}, 0, "offsets_changed"},
-        {"below T0", {50, true, {RIG_INCARNATION, 5, 6}}, 0, "offsets_changed"},
-        {"below the log start", {150, true, {RIG_INCARNATION, 5, 6}}, 160, "history_lost"},
+        {"below T0", {50, true, {RIG_INCARNATION, 5, 6, API_UNKNOWN}}, 0, "offsets_changed"},
+        {"below the log start",
+         {150, true, {RIG_INCARNATION, 5, 6, API_UNKNOWN}},
+         160,
+         "history_lost"},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -318,10 +323,21 @@ Test(task_open, unknown_ranges_are_asked_again_and_never_taken_for_empty)
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "V");
 }
 
+/* A learner asks, is activated and reads T1, and only then is answered. */
+Test(task_open, an_end_that_was_asked_for_before_t1_was_read_truncates_nothing)
+{
+    rig_go(rig, TASK_PHASE_RANGES);
+    task_asks_ranges(&rig->task);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig->ranges[0].end = rig->task.partitions[0].t1 - 1;
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "");
+}
+
 Test(task_open, a_log_that_ends_before_t1_is_given_a_bounded_wait)
 {
     rig_go(rig, TASK_PHASE_REPLAY);
     rig->ranges[1] = (struct task_range){0, 45, 45};
+    task_asks_ranges(&rig->task);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "X!");
     cr_assert_str_eq(rig->task.code, "topic_truncated");
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_CLOSED), "");
@@ -494,6 +510,19 @@ Test(task_open, a_higher_epoch_found_while_opening_is_used_from_the_start)
     rig_go(rig, TASK_PHASE_ACTIVE);
     cr_assert_eq(rig->task.epoch_working, RIG_EPOCH + 3);
     cr_assert_eq(rig->committed[0].stamp.epoch, RIG_EPOCH + 3);
+}
+
+/* Offsets that are held up by somebody's open transaction: only an init ends that. */
+Test(task_open, a_higher_epoch_while_offsets_can_not_be_read_starts_the_activation_anew)
+{
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_FAILED), "");
+    cr_assert_str_eq(rig_desire(rig, RIG_EPOCH + 1, false), "pP");
+    cr_assert_eq(rig->task.epoch_working, RIG_EPOCH + 1);
+    (void)rig_give(rig, TASK_EVENT_PRODUCER_READY);
+    (void)rig_desire(rig, RIG_EPOCH + 2, false);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_FAILED), "pP", "or while it is asked");
+    cr_assert_eq(rig->task.epoch_working, RIG_EPOCH + 2);
 }
 
 Test(task_open, a_higher_epoch_during_the_init_or_the_replay_starts_the_activation_anew)

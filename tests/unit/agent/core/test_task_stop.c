@@ -71,6 +71,28 @@ Test(task_stop, a_checkpoint_under_way_comes_first)
     cr_assert_eq(rig->stored[0], 70);
 }
 
+/* A broker that has just let a question time out would let the last commit time out as well. */
+Test(task_stop, a_broker_that_does_not_answer_is_waited_for_once)
+{
+    for (int clean = 0; clean < 2; clean++) {
+        struct task_config config = rig->task.config;
+
+        config.exactly_once = false;
+        rig_finish(rig);
+        rig_init_config(rig, &config);
+        rig_go(rig, TASK_PHASE_ACTIVE);
+        rig_read(rig, 0, 60);
+        if (clean) {
+            (void)rig_tick(rig, config.commit_interval_ms);
+            (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
+        }
+        rig->task.watch_due_ms = rig->now_ms;
+        cr_assert_str_eq(rig_tick(rig, 0), "F");
+        cr_assert_str_eq(rig_give(rig, TASK_EVENT_STOP), "", "the answer is outstanding");
+        cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_FAILED), clean ? "K" : "X");
+    }
+}
+
 Test(task_stop, a_disk_that_refuses_does_not_hold_it_up)
 {
     for (int early = 0; early < 2; early++) {

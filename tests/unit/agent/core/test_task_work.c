@@ -59,18 +59,6 @@ Test(task_work, commits_at_the_interval_what_moved)
     cr_assert_eq(rig->task.partitions[0].t1, 50);
 }
 
-Test(task_work, renews_unmoved_offsets_hourly)
-{
-    rig_go(rig, TASK_PHASE_ACTIVE);
-    rig_settle(rig);
-    cr_assert_eq(rig->actions.wake_ms, rig->task.renew_due_ms);
-    cr_assert_str_eq(rig_tick(rig, rig->task.renew_due_ms - rig->now_ms), "C");
-    for (size_t i = 0; i < RIG_PARTITIONS; i++)
-        cr_assert_eq(rig->task.partitions[i].committing, 50);
-    (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
-    cr_assert_eq(rig->task.renew_due_ms, rig->now_ms + TASK_RENEW_MS);
-}
-
 /* ---- checkpoints */
 
 Test(task_work, checkpoints_follow_a_commit)
@@ -317,8 +305,19 @@ Test(task_work, a_truncated_log_is_seen_while_active)
 {
     rig_go(rig, TASK_PHASE_ACTIVE);
     rig->ranges[0].end = 49;
+    task_asks_ranges(&rig->task);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "X!");
     cr_assert_str_eq(rig->task.code, "topic_truncated");
+}
+
+Test(task_work, an_end_that_is_older_than_what_was_committed_truncates_nothing)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig->ranges[0].end = rig->task.partitions[0].t1;
+    task_asks_ranges(&rig->task);
+    rig->task.partitions[0].t1 += 7;
+    rig->task.partitions[0].position += 7;
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "");
 }
 
 /* ---- records that are refused */
@@ -520,7 +519,8 @@ Test(task_work, at_least_once_puts_right_what_a_late_commit_turned_back)
     rig_go(rig, TASK_PHASE_ACTIVE);
     (void)work();
     (void)rig_tick(rig, TASK_WATCH_MS);
-    rig->committed[0] = (struct task_committed){48, true, {RIG_INCARNATION, 5, RIG_EPOCH - 1}};
+    rig->committed[0] =
+        (struct task_committed){48, true, {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN}};
     (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
     cr_assert_str_eq(rig_tick(rig, 0), "C");
     cr_assert_eq(rig->task.partitions[0].committing, 51);

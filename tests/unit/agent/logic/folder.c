@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ARGUMENTS_MAX 16
+#define ARGUMENTS_MAX      16
+#define COMPILER_WORDS_MAX 8
 
 void folder_create(struct folder *ret_folder)
 {
@@ -55,32 +56,52 @@ static int run(const char *const *argv)
     return status;
 }
 
-static const char *compiler(void)
+/* CC may be more than a name, "ccache gcc" for instance, as make takes it. Puts its words first. */
+static size_t compiler(const char **argv)
 {
+    static char words[256];
     const char *chosen = getenv("CC");
+    size_t count = 0;
+    char *rest;
 
-    return chosen != NULL ? chosen : "cc";
+    snprintf(words, sizeof(words), "%s", chosen != NULL ? chosen : "cc");
+    for (char *word = strtok_r(words, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        cr_assert_lt(count, COMPILER_WORDS_MAX);
+        argv[count++] = word;
+    }
+    return count;
+}
+
+static size_t add_words(const char **argv, size_t count, const char *const *words)
+{
+    for (size_t i = 0; words[i] != NULL; i++) {
+        cr_assert_lt(i, ARGUMENTS_MAX);
+        argv[count++] = words[i];
+    }
+    return count;
 }
 
 void folder_compile(const struct folder *folder, const char *name, const char *const *arguments)
 {
     char made[256];
-    const char *argv[ARGUMENTS_MAX + 9] = {compiler(), "-shared", "-fPIC", "-Wall",
-                                           "-Wextra",  "-Werror", "-o",    made};
-    size_t count = 8;
+    const char *const fixed[] = {"-shared", "-fPIC", "-Wall", "-Wextra",
+                                 "-Werror", "-o",    made,    NULL};
+    const char *argv[COMPILER_WORDS_MAX + 2 * ARGUMENTS_MAX + 1] = {NULL};
+    size_t count = compiler(argv);
 
     snprintf(made, sizeof(made), "%s/made.tmp", folder->path);
-    for (size_t i = 0; arguments[i] != NULL; i++) {
-        cr_assert_lt(i, ARGUMENTS_MAX);
-        argv[count++] = arguments[i];
-    }
+    count = add_words(argv, count, fixed);
+    (void)add_words(argv, count, arguments);
     cr_assert_eq(run(argv), 0, "%s does not compile", arguments[0]);
     cr_assert_eq(rename(made, folder_path(folder, name)), 0);
 }
 
 bool folder_can_compile_cpp(void)
 {
-    const char *const argv[] = {compiler(), "-x", "c++", "-fsyntax-only", "/dev/null", NULL};
+    const char *const words[] = {"-x", "c++", "-fsyntax-only", "/dev/null", NULL};
+    const char *argv[COMPILER_WORDS_MAX + ARGUMENTS_MAX + 1] = {NULL};
 
+    (void)add_words(argv, compiler(argv), words);
     return run(argv) == 0;
 }

@@ -86,6 +86,32 @@ Test(linhash, equals_splitting_step_by_step)
     }
 }
 
+/* The formula as D2 has it, with a level that is counted and not computed. */
+static uint32_t closed_form(uint32_t hash, uint32_t initial, uint32_t now)
+{
+    uint64_t width = initial; /* n0 * 2^L */
+    while (2 * width <= now)
+        width *= 2;
+    uint64_t a = hash % width;
+    if (a < now - width)
+        a = hash % (2 * width);
+    return (uint32_t)a;
+}
+
+Test(linhash, equals_its_closed_form)
+{
+    for (uint32_t initial = 1; initial <= INITIAL_MAX; initial++) {
+        for (uint32_t now = initial; now <= NOW_MAX; now++) {
+            struct linhash_size size = {.initial = initial, .now = now};
+            for (uint32_t hash = 0; hash < 6 * NOW_MAX; hash++) {
+                uint32_t spread = hash * UINT32_C(2654435761);
+                cr_assert_eq(linhash_bucket(hash, size), closed_form(hash, initial, now));
+                cr_assert_eq(linhash_bucket(spread, size), closed_form(spread, initial, now));
+            }
+        }
+    }
+}
+
 Test(linhash, growing_by_one_moves_only_from_the_parent_to_the_new_bucket)
 {
     for (uint32_t initial = 1; initial <= INITIAL_MAX; initial++) {
@@ -104,6 +130,66 @@ Test(linhash, growing_by_one_moves_only_from_the_parent_to_the_new_bucket)
                 cr_assert_eq(from, linhash_split_pointer(before));
             }
             cr_assert_gt(moved, 0, "nothing moved from (%u, %u)", initial, now);
+        }
+    }
+}
+
+static uint32_t processor_of(uint32_t hash, struct linhash_size partitions,
+                             struct linhash_size processors)
+{
+    return linhash_bucket(linhash_bucket(hash, partitions), processors);
+}
+
+/* Some hash's processor changes when partitions grow by one. */
+static bool state_moves(uint32_t hash_max, struct linhash_size partitions,
+                        struct linhash_size processors)
+{
+    struct linhash_size more = {partitions.initial, partitions.now + 1};
+    for (uint32_t hash = 0; hash < hash_max; hash++)
+        if (processor_of(hash, partitions, processors) != processor_of(hash, more, processors))
+            return true;
+    return false;
+}
+
+static bool is_doubling(uint32_t initial, uint32_t of)
+{
+    uint32_t width = of;
+    while (width < initial)
+        width *= 2;
+    return width == initial;
+}
+
+/* The first rule of D2: no state moves, whatever N and M become, exactly when N0 = M0 * 2^j. */
+Test(linhash, growing_partitions_moves_no_state_exactly_when_they_began_as_a_doubling)
+{
+    enum { SMALL = 9, GROWN = 40 };
+    for (uint32_t n0 = 1; n0 <= SMALL; n0++) {
+        for (uint32_t m0 = 1; m0 <= n0; m0++) {
+            bool moves = false;
+            for (uint32_t n = n0; n < GROWN; n++)
+                for (uint32_t m = m0; m <= n; m++)
+                    moves = moves || state_moves(4 * GROWN, (struct linhash_size){n0, n},
+                                                 (struct linhash_size){m0, m});
+            cr_assert_eq(moves, !is_doubling(n0, m0), "N0 = %u, M0 = %u", n0, m0);
+        }
+    }
+}
+
+/* The second: a new processor's partitions come from its parent alone, and all others stay. */
+Test(linhash, growing_processors_moves_partitions_from_one_parent_to_the_new_one)
+{
+    enum { PARTITIONS = 64 };
+    for (uint32_t m0 = 1; m0 <= INITIAL_MAX; m0++) {
+        for (uint32_t m = m0; m < PARTITIONS; m++) {
+            struct linhash_size before = {m0, m}, after = {m0, m + 1};
+            for (uint32_t partition = 0; partition < PARTITIONS; partition++) {
+                uint32_t from = linhash_bucket(partition, before);
+                uint32_t to = linhash_bucket(partition, after);
+                if (from == to)
+                    continue;
+                cr_assert_eq(to, m);
+                cr_assert_eq(from, linhash_parent(m, m0));
+            }
         }
     }
 }

@@ -113,6 +113,19 @@ void rig_add_established(void)
     cr_assert_eq(world_count_owned(&rig_world, "j1", "a1"), 4);
 }
 
+void rig_fail(const char *agent_id, const char *code)
+{
+    struct agent_report report = world_report_of(&rig_world, agent_id, TASK_STATE_FAILED);
+    for (size_t i = 0; code != NULL && i < report.tasks.count; i++) {
+        struct task_report *task = &report.tasks.items[i];
+        task->problems.items = mem_calloc(1, sizeof(struct task_problem));
+        task->problems.count = 1;
+        task->problems.items[0] = (struct task_problem){
+            .code = mem_strdup(code), .detail = mem_strdup("orders 3 starts at 17")};
+    }
+    world_send_report(&rig_world, agent_id, report);
+}
+
 /* The hand-over of processor 0 from a1 to a2 is brought into this state. */
 void rig_bring_to(enum handoff_state state)
 {

@@ -32,6 +32,8 @@ const struct operation_row *rig_operation(uint64_t id);
 
 /* a2 is there, but not owed anything: only what is asked for moves. */
 void rig_add_established(void);
+/* All tasks of the agent have failed with this problem; NULL: they name none. */
+void rig_fail(const char *agent_id, const char *code);
 /* A move of processor 0 from a1 to a2, the newest operation, is brought into this state. */
 void rig_bring_to(enum handoff_state state);
 

@@ -271,6 +271,19 @@ Test(handoff, learner_follows_one_fresh_vector_of_the_owner)
     cr_assert_eq(answer_of_report("a2")->follow.count, 0, "what is old is not said again");
 }
 
+/* With an older one a learner that has learned nothing could be caught up. */
+Test(handoff, nothing_is_followed_from_before_the_hand_over)
+{
+    rig_add_established();
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    world_pass(&rig_world, 1);
+    rig_move(0, "a2");
+    rig_expect_state(0, HANDOFF_STATE_LEARNING);
+    cr_assert_eq(answer_of_report("a2")->follow.count, 0);
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    cr_assert_eq(answer_of_report("a2")->follow.count, 1);
+}
+
 Test(handoff, nothing_is_followed_under_another_epoch)
 {
     rig_bring_to(HANDOFF_STATE_LEARNING);

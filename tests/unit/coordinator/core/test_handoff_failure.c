@@ -30,20 +30,6 @@ Test(handoff_failure, target_that_fails_is_out_and_the_source_goes_on)
     cr_assert_not_null(strstr(row->error, "history_incomplete: orders 3 starts at 17"));
 }
 
-Test(handoff_failure, newcomer_that_can_not_learn_is_not_asked_again_until_it_starts_anew)
-{
-    world_register(&rig_world, "a2", 2);
-    cr_assert_eq(rig_world.cluster.handoffs.count, 2);
-    world_report(&rig_world, "a2", TASK_STATE_FAILED);
-    cr_assert_eq(rig_world.cluster.handoffs.count, 0);
-    world_pass_reporting(&rig_world, 60000, rig_both);
-    cr_assert_eq(rig_world.cluster.handoffs.count, 0);
-    cr_assert_eq(world_count_owned(&rig_world, "j1", "a1"), 4);
-    world_pass_reporting(&rig_world, 3000, rig_a1);
-    world_register(&rig_world, "a2", 3);
-    cr_assert_eq(rig_world.cluster.handoffs.count, 2);
-}
-
 Test(handoff_failure, target_lost_before_the_release_gives_back_under_a_new_epoch)
 {
     for (int state = 0; state < HANDOFF_STATE_RELEASING; state++) {
@@ -220,12 +206,14 @@ Test(handoff_failure, lost_owner_has_its_grace_then_others_take_over)
     for (uint32_t i = 0; i < 4; i++)
         cr_assert(rig_placement(i)->activated);
     cr_assert_eq(rig_world.cluster.handoffs.count, 0);
-    /* S23: it comes back, and has nothing here any more. */
+    /* S23: it comes back, and owns nothing here any more; its share it learns like a newcomer. */
     world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
     cr_assert_eq(world_count_events(&rig_world, "agent_returned"), 1);
-    rig_expect_no_task("a1");
+    cr_assert_eq(world_count_owned(&rig_world, "j1", "a2"), 4);
+    cr_assert_eq(rig_world.cluster.handoffs.count, 2);
     world_pass_reporting(&rig_world, 30000, rig_both);
-    cr_assert_eq(world_count_owned(&rig_world, "j1", "a2"), 4, "it is no newcomer of this start");
+    cr_assert_eq(world_count_owned(&rig_world, "j1", "a2"), 2);
+    cr_assert_eq(world_count_traced(&rig_world, "handoff_forced"), 2);
 }
 
 Test(handoff_failure, owner_that_returns_within_its_grace_keeps_everything)
@@ -301,4 +289,19 @@ Test(handoff_failure, forgotten_target_is_no_target_any_more)
         cr_assert_str_eq(rig_placement(0)->agent, "a1");
         cr_assert(rig_placement(0)->activated);
     }
+}
+
+/* What it can not go on with it can not release either. */
+Test(handoff_failure, learner_that_has_caught_up_takes_over_from_a_source_that_has_failed)
+{
+    rig_bring_to(HANDOFF_STATE_LEARNING);
+    world_report(&rig_world, "a1", TASK_STATE_FAILED);
+    rig_expect_state(0, HANDOFF_STATE_LEARNING);
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE); /* caught up */
+    rig_expect_state(0, HANDOFF_STATE_RELEASED);
+    cr_assert(rig_handoff(0)->row.forced);
+    cr_assert_str_eq(rig_placement(0)->agent, "a2");
+    cr_assert_str_eq(rig_placement(1)->agent, "a1", "nobody has learned the others");
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
+    cr_assert_null(rig_handoff(0));
 }

@@ -16,6 +16,8 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "common/rng.h"
+#include "coordinator/core/dry_run.h"
+#include "coordinator/core/rows.h"
 #include "coordinator/core/view.h"
 #include "tests/unit/coordinator/core/world.h"
 
@@ -142,6 +144,125 @@ static void leave_or_be_forgotten(struct story *history)
         world_deregister(&history->world, agent_ids[which], history->incarnations[which]);
     else
         world_forget(&history->world, agent_ids[which]);
+}
+
+static void cordon_something(struct story *history)
+{
+    struct coord_event event =
+        world_event(&history->world, COORD_EVENT_ELIGIBILITY, agent_ids[below(history, AGENTS)]);
+    event.eligibility.schedulable = below(history, 3) != 0;
+    if (below(history, 2) == 0)
+        event.eligibility.reason = mem_strdup("a disk");
+    world_step(&history->world, event);
+}
+
+static void drain_something(struct story *history)
+{
+    const char *agent_id = agent_ids[below(history, AGENTS)];
+    if (below(history, 3) == 0) {
+        world_step(&history->world,
+                   world_event(&history->world, COORD_EVENT_DRAIN_CANCEL, agent_id));
+        return;
+    }
+    struct coord_event event = world_event(&history->world, COORD_EVENT_DRAIN, agent_id);
+    event.drain = (struct drain_request){
+        .deadline_ms = below(history, 3) == 0 ? API_UNKNOWN : (int64_t)(1 + below(history, 20000)),
+        .on_deadline = (enum drain_deadline)below(history, 2),
+        .until_restart = below(history, 4) == 0,
+    };
+    world_step(&history->world, event);
+}
+
+/* ---- looks ahead */
+
+static void draw_plan(struct story *history, struct plan_request *ret_request)
+{
+    const char *agent_id = agent_ids[below(history, AGENTS)];
+    const char *job = job_names[below(history, JOBS)];
+    schema_default(&schema_plan_request, ret_request);
+    ret_request->change = (enum planned_change)below(history, PLANNED_CHANGE_COUNT);
+    if (ret_request->change <= PLANNED_CHANGE_UNCORDON) {
+        ret_request->agents.items = mem_calloc(1, sizeof(char *));
+        ret_request->agents.items[0] = mem_strdup(agent_id);
+        ret_request->agents.count = 1;
+    } else if (ret_request->change != PLANNED_CHANGE_ADD_AGENTS) {
+        ret_request->job = mem_strdup(job);
+    }
+    if (ret_request->change == PLANNED_CHANGE_MOVE) {
+        ret_request->processor = (int64_t)below(history, 5);
+        ret_request->target = below(history, 2) == 0 ? mem_strdup(agent_id) : NULL;
+    }
+    if (ret_request->change == PLANNED_CHANGE_STANDBYS)
+        ret_request->standbys = (int64_t)below(history, 3);
+}
+
+/* The request itself, for one that is one. */
+static struct coord_event request_of(struct story *history, const struct plan_request *request,
+                                     const char *plan)
+{
+    struct world *world = &history->world;
+    struct coord_event event;
+    switch (request->change) {
+    case PLANNED_CHANGE_DRAIN:
+        event = world_event(world, COORD_EVENT_DRAIN, request->agents.items[0]);
+        schema_default(&schema_drain_request, &event.drain);
+        event.drain.plan = mem_strdup(plan);
+        return event;
+    case PLANNED_CHANGE_REBALANCE:
+        event = world_event(world, COORD_EVENT_REBALANCE, request->job);
+        event.plan = mem_strdup(plan);
+        return event;
+    case PLANNED_CHANGE_MOVE:
+        event = world_event(world, COORD_EVENT_MOVE, request->job);
+        event.move = (struct move_request){.processor = (uint32_t)request->processor,
+                                           .agent = rows_text_copy(request->target),
+                                           .plan = mem_strdup(plan)};
+        return event;
+    default:
+        event = world_event(world, COORD_EVENT_ELIGIBILITY, request->agents.items[0]);
+        event.eligibility.schedulable = request->change == PLANNED_CHANGE_UNCORDON;
+        event.eligibility.plan = mem_strdup(plan);
+        return event;
+    }
+}
+
+/* What was planned is what then moves. */
+static void carry_plan_out(struct story *history, const struct plan_request *request,
+                           const char *plan)
+{
+    struct world *world = &history->world;
+    struct cluster before;
+    struct plan_moves moves;
+    char id[API_PLAN_ID_BYTES + 1];
+    cluster_copy(&before, &world->cluster);
+    world_step(world, request_of(history, request, plan));
+    cr_assert_lt(world_answer(world)->status, 300, "what was planned is refused");
+    for (int i = 0; i < 100 && world->cluster.place_ms <= world->now_ms; i++)
+        world_step(world, world_event(world, COORD_EVENT_TICK, NULL));
+    dry_run_compare(&before, &world->cluster, &moves);
+    dry_run_hash(&moves, id);
+    cr_assert_str_eq(id, plan, "%zu things move, others than planned", moves.count);
+    dry_run_finish_moves(&moves);
+    cluster_finish(&before);
+}
+
+static void look_ahead(struct story *history)
+{
+    struct world *world = &history->world;
+    struct plan_request request;
+    struct coord_event event = world_event(world, COORD_EVENT_PLAN, NULL);
+    const char *detail;
+    draw_plan(history, &request);
+    cr_assert_null(dry_run_find_fault(&request, &detail));
+    schema_copy(&schema_plan_request, &event.plan_request, &request);
+    world_step(world, event);
+    world_expect_status(world, 200);
+    const struct plan_view *view = world_answer(world)->body;
+    char *plan = rows_text_copy(view->plan);
+    if (plan != NULL)
+        carry_plan_out(history, &request, plan);
+    free(plan);
+    schema_free(&schema_plan_request, &request);
 }
 
 static void poll_something(struct story *history)
@@ -289,6 +410,12 @@ static void happen(struct story *history)
         register_something(history);
     else if (what < 30)
         leave_or_be_forgotten(history);
+    else if (what < 31)
+        cordon_something(history);
+    else if (what < 33)
+        drain_something(history);
+    else if (what < 35)
+        look_ahead(history);
     else if (what < 38)
         poll_something(history);
     else if (what < 62)
@@ -352,6 +479,10 @@ static void settle(struct story *history)
         event.registration = world_registration(agent_ids[i], history->incarnations[i]);
         world_step(world, event);
         world_expect_status(world, 200);
+        event = world_event(world, COORD_EVENT_ELIGIBILITY, agent_ids[i]);
+        event.eligibility.schedulable = true;
+        world_step(world, event);
+        world_step(world, world_event(world, COORD_EVENT_DRAIN_CANCEL, agent_ids[i]));
     }
     for (int round = 0; round < 90; round++) {
         while (world->calls.count > 0)
@@ -398,7 +529,8 @@ static const char *const kinds[] = {
     "rebalance_requested",  "operation_cancelled", "handoff_started",     "handoff_caught_up",
     "handoff_learning",     "handoff_releasing",   "handoff_released",    "handoff_activating",
     "handoff_done",         "handoff_cancelled",   "handoff_failed",      "handoff_forced",
-    "processor_given_back",
+    "processor_given_back", "agent_cordoned",      "agent_uncordoned",    "drain_requested",
+    "drain_changed",        "drain_done",          "drain_overdue",       "drain_cancelled",
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

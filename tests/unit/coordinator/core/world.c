@@ -52,14 +52,19 @@ void world_step(struct world *world, struct coord_event event)
 {
     struct world_documents documents = world_list_documents(&world->cluster);
     uint64_t decision = world->cluster.meta.decision;
+    struct update copied;
+    bool tried = world_try_copy(world, &event, &copied);
     update_finish(&world->update);
     coord_step(&world->cluster, &event, &world->update);
+    if (tried)
+        world_check_copy(world, &copied);
     world_trace_update(world, &event);
     const char *broken = cluster_check(&world->cluster);
     cr_assert_null(broken, "%s", broken);
     world_check_changes(world);
     world_check_same(&world->cluster, &world->fold);
     world_check_answers(world);
+    world_check_cordons(&world->cluster);
     world_check_documents(&world->cluster, &documents);
     if (world->cluster.meta.decision != decision)
         cr_assert(world->update.publish, "a decision that nobody sees");
@@ -156,11 +161,20 @@ void world_copy(struct cluster *ret_copy, const struct cluster *from)
             world_copy_change(cluster, &observation);
         }
     }
+    world_copy_change(
+        cluster, &(struct change){.kind = CHANGE_MAINTENANCE, .maintenance = from->maintenance});
     for (size_t i = 0; i < from->jobs.count; i++)
         for (size_t a = 0; a < from->jobs.items[i]->arrivals.count; a++)
             world_copy_change(cluster,
                               &(struct change){.kind = CHANGE_ARRIVAL,
                                                .arrival = from->jobs.items[i]->arrivals.items[a]});
+    for (size_t i = 0; i < from->jobs.count; i++)
+        for (size_t s = 0; s < from->jobs.items[i]->skips.count; s++)
+            world_copy_change(
+                cluster,
+                &(struct change){.kind = CHANGE_SKIP, .skip = from->jobs.items[i]->skips.items[s]});
+    for (size_t i = 0; i < from->jobs.count; i++)
+        world_copy_standbys(cluster, from->jobs.items[i]);
     for (size_t i = 0; i < from->handoffs.count; i++)
         world_copy_change(cluster, &(struct change){.kind = CHANGE_HANDOFF,
                                                     .handoff = from->handoffs.items[i]->row});
@@ -180,8 +194,10 @@ void world_lose_step(struct world *world, struct coord_event event)
 
 void world_restart(struct world *world)
 {
+    struct coord_config kept = world->cluster.config;
     cluster_finish(&world->cluster);
     world_copy(&world->cluster, &world->fold);
+    world->cluster.config = kept;
     world->open.count = 0;
     drop_calls(world);
     world_step(world, world_event(world, COORD_EVENT_START, NULL));
@@ -329,6 +345,19 @@ void world_reply_inspection(struct world *world, struct kafka_inspection inspect
     world_reply(world, (struct kafka_result){.inspection = inspection});
 }
 
+/* Each partition was committed at `offset`, and is so again with the wanted metadata. */
+static void world_claimed(const struct kafka_call *call, int64_t offset,
+                          struct kafka_result *ret_result)
+{
+    ret_result->committed.items = mem_calloc(call->offsets.count, sizeof(struct kafka_offset));
+    ret_result->committed.count = call->offsets.count;
+    for (size_t i = 0; i < call->offsets.count; i++) {
+        ret_result->committed.items[i] = call->offsets.items[i];
+        ret_result->committed.items[i].offset = offset;
+        ret_result->committed.items[i].metadata = mem_strdup(call->offsets.items[i].metadata);
+    }
+}
+
 void world_reply_well(struct world *world)
 {
     cr_assert_gt(world->calls.count, 0, "no call is under way");
@@ -336,6 +365,7 @@ void world_reply_well(struct world *world)
     struct kafka_result result = {0};
     switch (call->kind) {
     case KAFKA_CALL_INSPECT:
+    case KAFKA_CALL_TOPICS:
         result.inspection = world_inspection(call, PARTITIONS);
         break;
     case KAFKA_CALL_COMMIT:
@@ -349,7 +379,18 @@ void world_reply_well(struct world *world)
     case KAFKA_CALL_SAMPLE:
         result.sample = (struct kafka_sample){.keyed = 90, .murmur2 = 90, .crc32 = 12, .both = 12};
         break;
+    case KAFKA_CALL_GROUPS: /* nobody is in any */
+        result.groups.items = mem_calloc(call->groups.count, sizeof(struct kafka_group));
+        for (size_t i = 0; i < call->groups.count; i++)
+            result.groups.items[i].group_id = mem_strdup(call->groups.items[i]);
+        result.groups.count = call->groups.count;
+        break;
+    case KAFKA_CALL_CLAIM:
+        world_claimed(call, 0, &result);
+        break;
     case KAFKA_CALL_FENCE:
+    case KAFKA_CALL_STAMPS: /* nothing is committed */
+    case KAFKA_CALL_COUNT:
         break;
     }
     world_reply(world, result);
@@ -400,8 +441,26 @@ struct agent_registration world_registration(const char *agent_id, uint64_t inca
         .protocol = API_PROTOCOL_VERSION,
         .protocol_minimum = API_PROTOCOL_MINIMUM,
         .version = mem_strdup("1.0"),
+        .address = mem_printf("http://%s:7421", agent_id),
         .capacity = 100,
     };
+}
+
+struct agent_registration world_registration_of(const struct world *world, const char *agent_id)
+{
+    const struct agent *agent = cluster_agent(&world->cluster, agent_id);
+    struct agent_registration said = world_registration(agent_id, 0);
+    struct agent_document document;
+    free(said.incarnation);
+    said.incarnation = mem_strdup(agent->row.incarnation);
+    cluster_document(&world->cluster, agent, &document);
+    said.cluster = mem_strdup(world->cluster.meta.cluster);
+    said.document = document.version;
+    said.jobs.items = document.jobs.items;
+    said.jobs.count = document.jobs.count;
+    said.tasks.items = document.tasks.items;
+    said.tasks.count = document.tasks.count;
+    return said;
 }
 
 void world_register(struct world *world, const char *agent_id, uint64_t incarnation)
@@ -441,7 +500,7 @@ uint64_t world_poll(struct world *world, const char *agent_id, uint64_t incarnat
 /* What a healthy agent has made of the task after a while. */
 static void carry_out_task(const struct document_task *task, struct task_report *report)
 {
-    if (task->role == TASK_ROLE_LEARNER) {
+    if (task->role != TASK_ROLE_ACTIVE) {
         report->state = TASK_STATE_CAUGHT_UP;
         report->caught_up_lag = 0;
     } else if (task->release) {
@@ -522,43 +581,4 @@ const struct placement_row *world_placement(const struct world *world, const cha
     cr_assert_not_null(found);
     cr_assert_lt(processor, found->processors.count);
     return &found->processors.items[processor].placement;
-}
-
-size_t world_count_events(const struct world *world, const char *kind)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < world->update.changes.count; i++)
-        count += world->update.changes.items[i].kind == CHANGE_EVENT &&
-                 strcmp(world->update.changes.items[i].event.kind, kind) == 0;
-    return count;
-}
-
-size_t world_count_changes(const struct world *world, enum change_kind kind)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < world->update.changes.count; i++)
-        count += world->update.changes.items[i].kind == kind;
-    return count;
-}
-
-size_t world_count_owned(const struct world *world, const char *job, const char *agent_id)
-{
-    size_t count = 0;
-    const struct job *found = cluster_job(&world->cluster, job);
-    cr_assert_not_null(found);
-    for (size_t i = 0; i < found->processors.count; i++)
-        count += found->processors.items[i].placement.agent != NULL &&
-                 strcmp(found->processors.items[i].placement.agent, agent_id) == 0;
-    return count;
-}
-
-size_t world_count_traced(const struct world *world, const char *kind)
-{
-    size_t count = 0;
-    char *needle = mem_printf(" %s by ", kind);
-    for (const char *at = strstr(strbuf_text(&world->trace), needle); at != NULL;
-         at = strstr(at + 1, needle))
-        count++;
-    free(needle);
-    return count;
 }

@@ -109,6 +109,8 @@ struct job *world_create_spec(struct world *world, const char *name, struct job_
 void world_uuid(uint64_t number, char ret_text[API_UUID_BYTES + 1]);
 void world_register(struct world *world, const char *agent_id, uint64_t incarnation);
 struct agent_registration world_registration(const char *agent_id, uint64_t incarnation);
+/* What an agent that is here would say, with its document, if it registered now. */
+struct agent_registration world_registration_of(const struct world *world, const char *agent_id);
 void world_deregister(struct world *world, const char *agent_id, uint64_t incarnation);
 void world_forget(struct world *world, const char *agent_id);
 /* Returns the request's number. */

@@ -1,4 +1,4 @@
-/* What must hold after every step of the core, and the trace of what it did. */
+/* What must hold after every step of the core, the trace of what it did, and counts of that. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +16,16 @@ void world_copy_change(struct cluster *cluster, const struct change *change)
     struct change copy;
     change_copy(&copy, change);
     cluster_apply(cluster, &copy);
+}
+
+void world_copy_standbys(struct cluster *cluster, const struct job *job)
+{
+    for (size_t p = 0; p < job->processors.count; p++)
+        for (size_t s = 0; s < job->processors.items[p].standbys.count; s++)
+            world_copy_change(
+                cluster,
+                &(struct change){.kind = CHANGE_STANDBY,
+                                 .standby = job->processors.items[p].standbys.items[s].row});
 }
 
 /* Compares rows as changes, so that the one comparison of rows serves. The rows stay their owners'.
@@ -36,7 +46,16 @@ static void check_same_job(const struct job *a, const struct job *b)
                                       right->stored.count));
         cr_assert_eq(left->stored_at, right->stored_at);
         cr_assert_eq(left->handoff == NULL, right->handoff == NULL);
+        cr_assert_eq(left->standbys.count, right->standbys.count);
+        for (size_t s = 0; s < left->standbys.count; s++)
+            cr_assert(ROWS_EQUAL(CHANGE_STANDBY, standby, left->standbys.items[s].row,
+                                 right->standbys.items[s].row),
+                      "standby %zu of processor %zu of %s", s, i, a->row.name);
     }
+    cr_assert_eq(a->skips.count, b->skips.count);
+    for (size_t i = 0; i < a->skips.count; i++)
+        cr_assert(ROWS_EQUAL(CHANGE_SKIP, skip, a->skips.items[i], b->skips.items[i]),
+                  "skip %zu of %s", i, a->row.name);
     cr_assert_eq(a->arrivals.count, b->arrivals.count);
     for (size_t i = 0; i < a->arrivals.count; i++)
         cr_assert(ROWS_EQUAL(CHANGE_ARRIVAL, arrival, a->arrivals.items[i], b->arrivals.items[i]),
@@ -46,6 +65,8 @@ static void check_same_job(const struct job *a, const struct job *b)
 void world_check_same(const struct cluster *a, const struct cluster *b)
 {
     cr_assert(ROWS_EQUAL(CHANGE_META, meta, a->meta, b->meta), "meta");
+    cr_assert(ROWS_EQUAL(CHANGE_MAINTENANCE, maintenance, a->maintenance, b->maintenance),
+              "maintenance");
     cr_assert_eq(a->jobs.count, b->jobs.count);
     for (size_t i = 0; i < a->jobs.count; i++)
         check_same_job(a->jobs.items[i], b->jobs.items[i]);
@@ -77,7 +98,7 @@ static void check_epoch(struct world *world, const struct placement_row *row)
 
 void world_check_changes(struct world *world)
 {
-    bool decision = false, meta = false;
+    bool decision = false, meta = false, renumbered = false, recovered = false;
     for (size_t i = 0; i < world->update.changes.count; i++) {
         const struct change *change = &world->update.changes.items[i];
         cr_assert_not(meta, "the meta row comes last");
@@ -89,15 +110,21 @@ void world_check_changes(struct world *world)
             cr_assert_not_null(change->event.detail);
             cr_assert_gt(strlen(change->event.detail), 0);
         }
+        recovered = recovered || (change->kind == CHANGE_EVENT &&
+                                  strcmp(change->event.kind, "database_recovered") == 0);
         if (change->kind == CHANGE_META) {
             meta = true;
-            cr_assert_eq(change->meta.decision, world->fold.meta.decision + 1);
+            renumbered = change->meta.start_number > world->fold.meta.start_number;
+            if (recovered)
+                cr_assert_gt(change->meta.decision, world->fold.meta.decision);
+            else
+                cr_assert_eq(change->meta.decision, world->fold.meta.decision + decision);
         } else if (change->kind != CHANGE_OBSERVATION) {
             decision = true;
         }
         world_copy_change(&world->fold, change);
     }
-    cr_assert_eq(decision, meta, "a decision is numbered, an observation is not");
+    cr_assert_eq(decision || renumbered, meta, "a decision is numbered, an observation is not");
 }
 
 void world_close_request(struct world *world, uint64_t request)
@@ -137,6 +164,17 @@ void world_check_answers(struct world *world)
     for (size_t i = 0; i < world->open.count; i++)
         cr_assert(waits(&world->cluster, world->open.items[i]), "request %" PRIu64 " was forgotten",
                   world->open.items[i]);
+}
+
+void world_check_cordons(const struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->handoffs.count; i++) {
+        const struct handoff_row *row = &cluster->handoffs.items[i]->row;
+        cr_assert(
+            cluster_agent_schedulable(cluster_agent(cluster, row->target)) ||
+                (row->state != HANDOFF_STATE_LEARNING && row->state != HANDOFF_STATE_CAUGHT_UP),
+            "hand-over %" PRIu64 " to %s, which is cordoned", row->id, row->target);
+    }
 }
 
 /* ---- documents: a new content has a higher version, and versions never go back */
@@ -228,9 +266,22 @@ static void trace_change(struct strbuf *trace, const struct change *change)
                       change->handoff.target_epoch,
                       change->handoff.error != NULL ? change->handoff.error : "");
         return;
+    case CHANGE_MAINTENANCE:
+        strbuf_printf(trace, "  maintenance %s\n", change->maintenance.hold.on ? "on" : "off");
+        return;
+    case CHANGE_SKIP:
+        strbuf_printf(trace, "  skip %s/%u/%u at %" PRId64 "\n", change->skip.job,
+                      change->skip.topic, change->skip.partition, change->skip.offset);
+        return;
     case CHANGE_ARRIVAL:
         strbuf_printf(trace, "  arrival of %s to %s %s\n", change->arrival.agent,
                       change->arrival.job, change->arrival.open ? "open" : "closed");
+        return;
+    case CHANGE_STANDBY:
+    case CHANGE_STANDBY_REMOVED:
+        strbuf_printf(trace, "  standby %s/%u on %s %s\n", change->standby.job,
+                      change->standby.processor, change->standby.agent,
+                      change->kind == CHANGE_STANDBY ? "is there" : "is gone");
         return;
     case CHANGE_EVENT:
         strbuf_printf(trace, "  event %" PRIu64 " %s by %s: %s\n", change->event.id,
@@ -258,4 +309,45 @@ void world_trace_update(struct world *world, const struct coord_event *event)
                       world->update.answers.items[i].request,
                       world->update.answers.items[i].status);
     strbuf_printf(trace, "  wake %" PRId64 "\n", world->update.wake_ms);
+}
+
+/* ---- counts */
+
+size_t world_count_events(const struct world *world, const char *kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < world->update.changes.count; i++)
+        count += world->update.changes.items[i].kind == CHANGE_EVENT &&
+                 strcmp(world->update.changes.items[i].event.kind, kind) == 0;
+    return count;
+}
+
+size_t world_count_changes(const struct world *world, enum change_kind kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < world->update.changes.count; i++)
+        count += world->update.changes.items[i].kind == kind;
+    return count;
+}
+
+size_t world_count_owned(const struct world *world, const char *job, const char *agent_id)
+{
+    size_t count = 0;
+    const struct job *found = cluster_job(&world->cluster, job);
+    cr_assert_not_null(found);
+    for (size_t i = 0; i < found->processors.count; i++)
+        count += found->processors.items[i].placement.agent != NULL &&
+                 strcmp(found->processors.items[i].placement.agent, agent_id) == 0;
+    return count;
+}
+
+size_t world_count_traced(const struct world *world, const char *kind)
+{
+    size_t count = 0;
+    char *needle = mem_printf(" %s by ", kind);
+    for (const char *at = strstr(strbuf_text(&world->trace), needle); at != NULL;
+         at = strstr(at + 1, needle))
+        count++;
+    free(needle);
+    return count;
 }

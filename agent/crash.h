@@ -1,0 +1,59 @@
+/*
+ * Logic that crashes takes the agent's process with it, again and again if a record is the cause:
+ * the agent starts anew, replays, meets the record. This remembers at which record the process
+ * ended, so that a task that would only end it once more is not begun (S31).
+ *
+ * The record is a line in a file beside the task's state, `<processor>.crashes`, written by the
+ * signal's handler while the thread is inside of process(). A kill -9, a crash of anything else,
+ * and an exit() of the logic write none. Nothing is written while all is well: what a record costs
+ * is the noting of its place in memory.
+ *
+ * Any thread may use it for tasks of its own; crash_install is called once, by main, before there
+ * are threads.
+ */
+#ifndef BATON_AGENT_CRASH_H
+#define BATON_AGENT_CRASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* So many crashes in a row at one record are enough. */
+#define CRASHES_MAX 3
+
+struct crash_place { /* of a record */
+    uint32_t topic, partition;
+    int64_t offset;
+};
+
+struct crash_file; /* of one task */
+
+/* SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT are noted, then end the process as ever. */
+void crash_install(void);
+
+/* In a thread that runs logic, first: a logic that uses up its stack is noted, too. */
+void crash_thread_begin(void);
+
+/*
+ * `directory`: of the task's state; its parent is made if it is not there. `incarnation` is the
+ * job's; `build` tells one build of the logic from another (crash_build), whose crashes begin to
+ * count anew. Both are copied.
+ */
+struct crash_file *crash_file_create(const char *directory, const char *incarnation,
+                                     const char *build);
+void crash_file_destroy(struct crash_file *file); /* NULL is fine */
+
+/* How many crashes in a row this build of the logic has had at one record, the last ones; 0: none.
+ */
+uint32_t crash_file_count(const struct crash_file *file, struct crash_place *ret_place);
+
+/* What is at this path: its inode, size and time of change; "builtin" for NULL, "" when it can not
+ * be told. free() */
+char *crash_build(const char *path);
+
+/* The calling thread is about to be inside of the logic with this record, and is out of it again.
+ * Not nested. */
+void crash_enter(const struct crash_file *file, struct crash_place place);
+void crash_leave(void);
+
+#endif

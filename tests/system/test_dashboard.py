@@ -1,0 +1,421 @@
+"""The dashboard: how it is served, and what its script shows of real and of made-up answers (browser.py runs it)."""
+
+import copy
+import datetime
+import json
+import re
+
+import pytest
+
+from browser import WEB, Browser, Skeleton, http_date
+from contract import CheckedClient, Contract
+from jobs import Job
+from waiting import wait_until
+
+FILES = {"/": "index.html", "/web/dashboard.css": "dashboard.css", "/web/dashboard.js": "dashboard.js"}
+KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+LIMIT_S = 60
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;\"'"
+SCRIPT = (WEB / "dashboard.js").read_text()
+PAGE = (WEB / "index.html").read_text()
+NOW = datetime.datetime(2026, 11, 29, 18, 13, 33, tzinfo=datetime.UTC).timestamp()  # 90 s after the contract's examples
+
+
+# ---- how it is served
+
+
+def test_dashboard_is_served_with_safe_headers(daemons):
+    api = CheckedClient(daemons.coordinator().address)  # every answer is held against openapi.yaml
+    for path, name in FILES.items():
+        reply = api.get(path)
+        assert reply.body == (WEB / name).read_bytes()
+        assert reply.headers["Content-Type"] == f"{KINDS[name.rsplit('.')[1]]}; charset=utf-8"
+        assert reply.headers["X-Content-Type-Options"] == "nosniff" and reply.headers["Cache-Control"] == "no-cache"
+        policy = dict(part.strip().split(" ", 1) for part in reply.headers["Content-Security-Policy"].split(";"))
+        assert policy.pop("default-src") == "'none'" and policy.pop("img-src") == "data:"
+        assert {policy.pop(name) for name in ("script-src", "style-src", "connect-src")} == {"'self'"}
+        assert policy == {"base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'"}
+        etag = reply.headers["ETag"]
+        for known in (etag, f'"00000000", {etag}', f"W/{etag}"):
+            again = api.get(path, headers={"If-None-Match": known}, expect=304)
+            assert again.body == b"" and again.headers["ETag"] == etag
+        assert api.get(path, headers={"If-None-Match": '"00000000"'}).body == reply.body
+        head = api.request("HEAD", path, expect=200)
+        assert head.headers["ETag"] == etag
+        api.refused("GET", f"{path}?v=1", 400, "invalid_query")
+        api.refused("POST", path, 405, "method_not_allowed")
+
+
+def test_dashboard_page_needs_nothing_from_elsewhere():
+    """No code or style in the page itself (the policy would refuse them), and relative addresses, for proxies with a prefix."""
+    for tag, attributes in Skeleton(PAGE).elements:
+        assert not any(name.startswith("on") or name == "style" for name in attributes), (tag, attributes)
+        assert tag != "style" and (tag != "script" or set(attributes) == {"src", "defer"})
+        for name in ("src", "href"):
+            if name in attributes and attributes[name] != "data:,":
+                assert f"/{attributes[name]}" in {*FILES, *Contract().document["paths"]}, attributes
+    assert re.findall(r"<script[^>]*></script>", PAGE) and PAGE.count("<script") == 1
+    for text in (SCRIPT, (WEB / "dashboard.css").read_text(), PAGE):
+        assert "://" not in text and "@import" not in text
+
+
+def test_dashboard_page_is_accessible():
+    elements = Skeleton(PAGE).elements
+    assert ("html", {"lang": "en"}) in elements
+    ids = {attributes["id"] for _, attributes in elements if "id" in attributes}
+    sections = [attributes for tag, attributes in elements if tag == "section"]
+    assert len(sections) == 7 and all(section["aria-labelledby"] in ids for section in sections)
+    assert any(attributes.get("role") == "status" for _, attributes in elements)
+    style = (WEB / "dashboard.css").read_text()
+    assert "prefers-color-scheme: dark" in style and "focus-visible" in style
+
+
+# ---- made-up answers
+
+
+@pytest.fixture(scope="module")
+def contract():
+    return Contract()
+
+
+@pytest.fixture
+def world(contract):
+    return World(contract)
+
+
+class World:
+    """A coordinator's answers, made of the contract's examples; each is held against its schema."""
+
+    def __init__(self, contract):
+        self.contract = contract
+        self.jobs = ["orders"]
+        self.statuses = {"orders": self.example("job_status", name="orders", handoffs_running=0)}
+        self.processors = {"orders": [self.processor("orders", n) for n in range(4)]}
+        self.problems = {}
+        self.agents = [self.example("agent_view", agent_id=agent, tasks=2) for agent in ("host-1", "host-2")]
+        self.handoffs = []
+        self.drains = {}  # by agent
+        self.maintenance = self.example("maintenance_view", enabled=False, reason=None)
+        self.events = copy.deepcopy(contract.document["components"]["examples"]["event_page"]["value"]["items"])
+        self.fault = {}  # path: status, or an OSError
+
+    def example(self, of, **fields):
+        value = copy.deepcopy(self.contract.document["components"]["examples"][of]["value"])
+        return {**value, **fields}
+
+    def processor(self, job, number, **fields):
+        made = self.example("processor_view", job=job, processor=number, agent="host-1", owned=[number], read=[number])
+        made["partitions"][0].update(partition=number, t0=1_000, t1=11_000, t2=11_000)
+        return {**made, **fields}
+
+    def handoff(self, **fields):
+        return self.example("handoff_view", job="orders", **fields)
+
+    def drain(self, agent, left, **fields):
+        """The agent is to leave; `left`: fields of what it has still, by processor."""
+        made = self.example("drain_view", agent=agent, **fields)
+        made["left"] = [{**made["left"][0], "processor": number, **each} for number, each in left.items()]
+        made["safe_to_stop"] = made["state"] == "drained"
+        self.drains[agent] = made
+        (view,) = [each for each in self.agents if each["agent_id"] == agent]
+        view.update(drain=made["state"], safe_to_stop=made["safe_to_stop"])
+
+    def problem(self, **fields):
+        (made,) = self.example("problem_page")["items"][:1]
+        return {**made, "job": "orders", **fields}
+
+    def answer(self, path):
+        """(schema, body) of a path."""
+        name, _, query = path.partition("?")
+        asked = dict(pair.split("=") for pair in query.split("&") if pair)
+        page = {"next": None}
+        if name == "v1/jobs":
+            return "job_page", {**page, "items": [self.example("job_view", name=job) for job in self.jobs]}
+        if name == "v1/agents":
+            return "agent_page", {**page, "items": self.agents}
+        if name == "v1/maintenance":
+            return "maintenance_view", self.maintenance
+        if found := re.fullmatch(r"v1/agents/([^/]+)/drain", name):
+            return "drain_view", self.drains[found[1]]
+        if name == "v1/events":
+            return "event_page", {**page, "items": self.events[-int(asked["last"]):]}
+        if name == "v1/handoffs":
+            found = [each for each in self.handoffs if asked.get("state") in (None, each["state"])]
+            return "handoff_page", {**page, "items": sorted(found, key=lambda each: -each["id"])[:int(asked["limit"])]}
+        job, part = re.fullmatch(r"v1/jobs/([^/]+)/(\w+)", name).groups()
+        if part == "status":
+            return "job_status", {**self.statuses[job], "problems": len(self.problems.get(job, []))}
+        if part == "problems":
+            return "problem_page", {**page, "items": self.problems[job]}
+        first = int(asked.get("cursor", -1)) + 1  # pages of three
+        items = self.processors[job][first:first + 3]
+        more = first + 3 < len(self.processors[job])
+        return "processor_page", {"items": items, "next": str(first + 2) if more else None}
+
+    def fetch(self, path):
+        fault = self.fault.get(path.partition("?")[0], 200)
+        if isinstance(fault, OSError):
+            raise fault
+        if fault != 200:
+            body = {"type": "urn:baton:problem:store_failed", "title": "The disk refused to store", "status": fault,
+                    "detail": "the database could not be read", "code": "store_failed", "errors": []}  # fmt: skip
+            return {"status": fault, "body": json.dumps(body), "date": http_date(NOW)}
+        schema, body = self.answer(path)
+        self.contract.check_schema(self.contract.schema(schema), body)
+        return {"status": 200, "body": json.dumps(body), "date": http_date(NOW)}
+
+    def browser(self, **options):
+        return Browser(fetch=self.fetch, **options)
+
+
+def test_dashboard_shows_how_far_a_hand_over_is(world):
+    world.statuses["orders"]["handoffs_running"] = 3
+    world.handoffs = [
+        world.handoff(id=1, processor=0, state="done", output_gap_ms=41, learning_ms=3_400, reason="new"),
+        world.handoff(id=2, processor=3, replay_records=2_500, replayed_per_s=5_000, eta_ms=590),
+        world.handoff(id=3, processor=1, replay_records=None, eta_ms=None, waiting="it is not known yet"),
+        world.handoff(id=4, processor=2, state="activating", replay_records=0, eta_ms=0, forced=True),
+        world.handoff(id=5, processor=0, state="cancelled", error="somebody asked"),
+    ]  # fmt: skip
+    page = world.browser()
+    assert page.text("link") == "live"
+    unknown, forced, learning = page.table("moving")
+    assert (learning["Processor"], learning["From"], learning["To"], learning["State"]) == ("3", "host-1", "host-2", "learning")
+    assert learning["T2 towards T1"] == "75 %", "of T0 1,000 to T1 11,000 there are 2,500 to go"
+    assert (learning["Records to go"], learning["Learns/s"], learning["Ready in"]) == ("2,500", "5,000", "590 ms")
+    assert learning["Waits for"] == "81230 records to go" and learning["For"] == "90 s", "by the coordinator's clock"
+    assert (unknown["T2 towards T1"], unknown["Records to go"], unknown["Ready in"]) == ("?", "?", "?"), "never 0"
+    assert (forced["State"], forced["T2 towards T1"]) == ("activating, forced", "100 %")
+    bars = page.eval("dom.made.filter((e) => e.tagName === 'PROGRESS').map((e) => [e.value, e.max, e.attributes['aria-label']])")
+    assert sorted(bars) == [[0.75, 1, "75 %"], [1, 1, "100 %"]]
+    cancelled, done = page.table("moved")
+    assert (cancelled["End"], cancelled["Why"], cancelled["No output for"]) == ("cancelled", "somebody asked", "")
+    assert (done["End"], done["No output for"], done["Learned in"]) == ("done", "41 ms", "3.4 s")
+    assert "3 processors moving" in page.text("summary")
+
+
+def test_dashboard_shows_problems_first_and_what_to_do(world):
+    world.problems = {"orders": [
+        world.problem(code="learning_too_slow", severity="warning", processor=1),
+        world.problem(code="history_incomplete", severity="critical", processor=3, detail="gone", action="take it along"),
+        world.problem(code="retention_risk", severity="warning", processor=None),
+    ]}  # fmt: skip
+    page = world.browser()
+    first, *rest = page.table("problems")
+    assert (first["Problem"], first["What happened"], first["What to do"]) == ("history_incomplete", "gone", "take it along")
+    assert {each["Processor"] for each in rest} == {"1", "all"}
+    assert page.eval("document.querySelector('title').textContent") == "(3) baton"
+    world.problems = {}
+    assert page.refresh().rows("problems") == [] and page.text("problems").startswith("None that is known.")
+
+
+def test_dashboard_groups_processors_by_agent(world):
+    for number, fields in {1: {"agent": "host-2"}, 2: {"agent": None, "state": "unassigned", "epoch": 0, "reason": "no room"},
+                           3: {"agent": "host-2", "state": "replaying", "eta_ms": 61_000}}.items():  # fmt: skip
+        world.processors["orders"][number].update(fields)
+    page = world.browser()
+    head, *rows = page.rows("processors")
+    assert [row[0] for row in rows] == [
+        "no agent: 1 processor, 0 active", "2", "host-1 (alive): 1 processor, 1 active", "0",
+        "host-2 (alive): 2 processors, 1 active", "1", "3",
+    ]  # fmt: skip
+    by_number = {row["Processor"]: row for row in page.table("processors")}
+    assert by_number["2"]["Why"] == "no room" and by_number["3"]["Ready in"] == "61 s"
+    assert by_number["0"]["T1"] == "11,000" and by_number["0"]["Ready in"] == ""
+
+
+def test_dashboard_shows_how_far_agents_are_with_leaving(world):
+    world.agents.append(world.example("agent_view", agent_id="host-3", tasks=2))
+    page = world.browser()
+    assert not [path for path in page.paths if path.endswith("/drain")], "none is asked for"
+    assert {each["Leaving"] + each["Left"] + each["Gone in"] + each["Slowest"] for each in page.table("agents")} == {""}
+    assert "leaving" not in page.text("summary")
+    world.drain("host-1", {0: {"eta_ms": 700}, 3: {"eta_ms": 5_200}}, processors=8, eta_ms=5_200)
+    world.drain("host-2", {}, state="drained", processors=8, eta_ms=0)
+    leaver, drained, stays = page.refresh().table("agents")
+    assert (leaver["Leaving"], leaver["Left"], leaver["Gone in"]) == ("draining", "2 of 8", "5.2 s")
+    assert leaver["Slowest"] == "orders 3 to host-2: learning"
+    assert (drained["Leaving"], drained["Left"], drained["Gone in"], drained["Slowest"]) == ("safe to stop", "0 of 8", "", "")
+    assert (stays["Leaving"], stays["Left"]) == ("", "")
+    assert "3 agents alive, 1 leaving" in page.text("summary")
+
+
+def test_dashboard_names_what_keeps_a_leaver_most(world):
+    """What has no time to go, and of that what is stuck or has not begun, goes before what takes long."""
+    long, unknown = {"eta_ms": 3_600_000, "waiting": "long"}, {"eta_ms": None, "waiting": "unknown"}
+    stuck = {"eta_ms": None, "stuck": "store_failed", "waiting": "store_failed: full"}
+    waits = {"eta_ms": None, "handoff": None, "target": None, "state": None, "lag_records": None, "waiting": "no agent can"}
+    for left, shown in [
+        ({0: long, 1: unknown}, "orders 1 to host-2: unknown"),
+        ({0: unknown, 1: stuck, 2: long}, "orders 1 to host-2: store_failed: full"),
+        ({0: long, 1: unknown, 2: waits}, "orders 2: no agent can"),
+        ({0: {**waits, "waiting": None}}, "orders 0: not begun"),
+        ({0: {**long, "waiting": None, "state": "caught_up"}}, "orders 0 to host-2: caught_up"),
+    ]:
+        world.drain("host-1", left, eta_ms=None)
+        leaver, _ = world.browser().table("agents")
+        assert (leaver["Slowest"], leaver["Gone in"]) == (shown, "?")
+    world.drain("host-1", {0: unknown}, eta_ms=None, overdue=True)
+    assert world.browser().table("agents")[0]["Gone in"] == "overdue"
+
+
+def test_dashboard_passes_over_a_drain_that_goes_meanwhile(world):
+    world.drain("host-1", {0: {}})
+    world.fault = {"v1/agents/host-1/drain": 404}
+    page = world.browser()
+    assert page.text("link") == "live"
+    leaver, _ = page.table("agents")
+    assert (leaver["Leaving"], leaver["Left"], leaver["Slowest"]) == ("draining", "", "")
+
+
+def test_dashboard_says_what_people_hold_back(world):
+    world.maintenance["enabled"] = True
+    world.statuses["orders"].update(paused=True, state="running")
+    page = world.browser()
+    assert "maintenance is on" in page.text("summary")
+    assert "paused" in page.text("jobs")
+
+
+def test_dashboard_shows_the_job_that_is_chosen(world):
+    world.jobs = ["orders", "clicks"]
+    world.statuses["clicks"] = {**world.statuses["orders"], "name": "clicks"}
+    world.processors["clicks"] = [world.processor("clicks", 0, agent="host-9")]
+    page = world.browser()
+    assert "host-1 (alive)" in page.text("processors")
+    page.choose("clicks")
+    assert "host-9 (not registered)" in page.text("processors") and "host-1 (" not in page.text("processors")
+    assert page.eval("location.hash") == "clicks"
+    assert "host-9" in world.browser(hash="#clicks").text("processors"), "the address keeps the choice"
+    assert "host-1 (alive)" in world.browser(hash="#gone").text("processors"), "another one when there is no such job"
+
+
+def test_dashboard_keeps_what_it_knows_while_the_coordinator_is_away(world):
+    page = world.browser()
+    before = {part: page.rows(part) for part in ("jobs", "processors", "agents", "events")}
+    row = page.eval("(globalThis.kept = page.tables.jobs.body.children[0], true)")
+    world.fault = {"v1/jobs": OSError("connection refused")}
+    page.refresh()
+    assert page.text("link").startswith("The coordinator does not answer (connection refused). Agents go on")
+    assert {part: page.rows(part) for part in before} == before
+    page.eval("(page.link.readAt -= 35000, page.link.tick(), true)")
+    assert re.fullmatch(r"What is shown was read at \d\d:\d\d:\d\d, 3\d s ago\.", page.text("age"))
+    assert page.eval("document.querySelector('main').className") == "old"
+    world.fault = {}
+    world.statuses["orders"]["lag_records"] = None
+    page.refresh()
+    assert page.text("link") == "live" and page.eval("document.querySelector('main').className") == ""
+    assert page.table("jobs")[0]["Lag"] == "?"
+    assert row and page.eval("kept === page.tables.jobs.body.children[0]"), "rows stay, so focus and selection do"
+
+
+def test_dashboard_says_nothing_before_it_knows(world):
+    """No "Problems: none" of a coordinator that was never reached."""
+    world.fault = {"v1/jobs": OSError("connection refused")}
+    page = world.browser()
+    assert page.eval("document.querySelector('main').hidden") is True
+    assert page.text("link").startswith("The coordinator does not answer")
+    world.fault = {}
+    assert page.refresh().eval("document.querySelector('main').hidden") is False
+
+
+def test_dashboard_lives_on_when_the_database_is_away(world):
+    world.fault = {"v1/events": 503}
+    page = world.browser()
+    assert page.text("link") == ("live, but without hand-overs and events: "
+                                 "The disk refused to store: the database could not be read")  # fmt: skip
+    assert page.table("jobs")[0]["Job"] == "orders"
+
+
+def test_dashboard_passes_over_a_job_that_goes_meanwhile(world):
+    world.jobs = ["orders", "gone"]
+    world.fault = {"v1/jobs/gone/status": 404}
+    page = world.browser()
+    assert page.text("link") == "live" and [each["Job"] for each in page.table("jobs")] == ["orders"]
+
+
+def test_dashboard_takes_names_and_texts_as_text(world):
+    """browser.js makes an error of whatever turns text into markup; here every text that the schemas allow is hostile."""
+    world.statuses["orders"]["handoffs_running"] = 1
+    world.processors["orders"][0].update(reason=HOSTILE)
+    world.agents[0].update(address=HOSTILE, tags=[{"name": "zone", "value": HOSTILE}])
+    world.problems = {"orders": [world.problem(detail=HOSTILE, action=HOSTILE)]}
+    world.handoffs = [world.handoff(id=1, waiting=HOSTILE), world.handoff(id=2, state="failed", error=HOSTILE)]
+    world.events[0].update(detail=HOSTILE, actor=HOSTILE)
+    world.drain("host-2", {0: {"waiting": HOSTILE}})
+    page = world.browser()
+    assert page.text("link") == "live"
+    for part in ("processors", "agents", "problems", "moving", "moved", "events"):
+        assert any(HOSTILE in cell for row in page.rows(part) for cell in row), part
+    assert HOSTILE in page.table("agents")[1]["Slowest"]
+    made = set(page.eval("dom.made.map((element) => element.tagName)"))
+    assert made - {tag.upper() for tag, _ in Skeleton(PAGE).elements} == {
+        "TABLE", "THEAD", "TBODY", "TR", "TH", "TD", "OPTION", "PROGRESS", "SPAN"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["innerHTML", "outerHTML", "href"])
+def test_dashboard_browser_notices_markup(world, name):
+    """The check above can fail."""
+    page = world.browser()
+    with pytest.raises(Exception, match=f"{name} is written"):
+        page.eval(f"document.getElementById('age').{name} = 'x'")
+
+
+# ---- fields
+
+
+@pytest.mark.parametrize(
+    ("table", "schema"),
+    [("problems", "problem_view"), ("moving", "handoff_view"), ("jobs", "job_status"), ("processors", "processor_view"),
+     ("agents", "agent_view"), ("moved", "handoff_view"), ("events", "event_view")],
+)  # fmt: skip
+def test_dashboard_columns_are_fields_of_the_contract(contract, table, schema):
+    """Rows are copies, which browser.js does not guard: their fields are compared here."""
+    block = re.search(rf"new Table\(at\('{table}'\)(.*?)\n        \]\),", SCRIPT, re.S)[1]
+    used = set(re.findall(r"\b[a-z]\.(\w+)", block)) - {"now", "processor_view"}
+    assert len(used) >= 5
+    assert used <= set(contract.document["components"]["schemas"][schema]["properties"])
+
+
+# ---- the real thing
+
+
+@pytest.mark.timeout(300)
+def test_dashboard_shows_a_real_cluster(broker, daemons, unique, loads):
+    coordinator = daemons.coordinator(agent_timeout="2s")
+    job = Job(broker, coordinator, unique)
+    job.create()
+    daemons.agent(coordinator)
+    job.wait_active()
+    loads(broker.bootstrap, job.input, keys=100, seed=1, total=1_000).wait(LIMIT_S)
+    job.wait_drained()
+    daemons.agent(coordinator)
+    page = Browser(coordinator.address)
+
+    def moved():
+        page.refresh()  # reads one thing after the other, so it can see a hand-over end between two
+        ended = [each["End"] for each in page.table("moved")] == ["done", "done"] and page.rows("moving") == []
+        return ended and page.table("jobs")[0]["Active"] == "4 of 4"
+
+    wait_until(moved, LIMIT_S, "two processors have gone to the second agent")
+    assert page.text("link") == "live"
+    (shown,) = page.table("jobs")
+    assert (shown["Job"], shown["State"]) == (job.name, "running")
+    assert [row[0] for row in page.rows("processors") if len(row) == 1] == [
+        f"agent-{n} (alive): 2 processors, 2 active" for n in (1, 2)]  # fmt: skip
+    assert {each["What"] for each in page.table("events")} >= {"job_created", "agent_registered", "handoff_done"}
+    coordinator.http.put("/v1/agents/agent-1/drain", {"reason": "it is replaced"}, expect=202)
+
+    def safe_to_stop():
+        leaver, stays = page.refresh().table("agents")
+        assert stays["Leaving"] == "" and leaver["Leaving"] in ("draining", "safe to stop")
+        return (leaver["Leaving"], leaver["Left"], stays["Tasks"].split()[0]) == ("safe to stop", "0 of 2", "4")
+
+    wait_until(safe_to_stop, LIMIT_S, "the first agent is drained")
+    client = CheckedClient(coordinator.address)
+    for path in sorted(set(page.paths)):
+        client.get(f"/{path}")  # each is in the contract
+    coordinator.kill()
+    page.refresh()
+    assert page.text("link").startswith("The coordinator does not answer") and page.table("jobs")
+    coordinator.start()
+    wait_until(lambda: page.refresh().text("link") == "live", LIMIT_S, "the page finds the coordinator again")

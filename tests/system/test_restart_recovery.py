@@ -1,0 +1,146 @@
+"""The coordinator's database is lost, or an old copy is in its place, while agents work: nothing is decided on it, and `--recover`
+takes what agents and Kafka know. Exactly once throughout, and no epoch is ever given twice."""
+
+import pathlib
+import shutil
+
+import pytest
+
+from scene import Scene
+from waiting import wait_until
+
+LIMIT_S = 60
+
+
+@pytest.fixture
+def stage(broker, daemons, unique, loads, tmp_path):
+    """stage(...) makes a scene with two agents, both at work, and a folder for backups."""
+
+    def make(agents=2, **spec):
+        (tmp_path / "backups").mkdir()
+        return Scene(broker, daemons, unique, loads, partitions=4, agents=agents,
+                     coordinator={"backup_dir": tmp_path / "backups"}, **spec)  # fmt: skip
+
+    return make
+
+
+def database(scene):
+    return scene.coordinator.options["database"]
+
+
+def restore_database(scene, copy):
+    """As docs/operations.md does it; the coordinator is stopped."""
+    for path in database(scene).parent.iterdir():
+        path.unlink()
+    shutil.copy2(copy, database(scene))
+
+
+def lose_database(scene):
+    for path in database(scene).parent.iterdir():
+        path.unlink()
+
+
+def recover(scene):
+    """One start with --recover, until it works."""
+    scene.coordinator.start(ready=None, arguments=["--recover=true"])
+    scene.coordinator.wait_for_address()
+    wait_unready(scene, "recovering")
+    assert ask_for_move(scene, 503)["code"] == "recovering"
+    scene.coordinator.wait_ready()
+
+
+def ask_for_move(scene, expect):
+    return scene.coordinator.http.problem("POST", f"/v1/jobs/{scene.job.name}/rebalance", {"reason": "x"}, expect=expect)
+
+
+def wait_unready(scene, code):
+    def found():
+        reply = scene.coordinator.http.request("GET", "/readyz")
+        return reply.status == 503 and reply.json["code"] == code and reply.json
+
+    return wait_until(found, LIMIT_S, f"/readyz says {code}")
+
+
+def raise_epochs(scene, count=2):
+    """Epochs that an earlier copy of the database does not know: an agent's new starts."""
+    for _ in range(count):
+        scene.agents[0].restart()
+    scene.job.wait_active()
+
+
+def test_restart_recovery_of_an_old_database_under_load(stage):
+    scene = stage()
+    scene.load()
+    backup = scene.coordinator.http.post("/v1/backups", expect=201).json
+    assert pathlib.Path(backup["file"]).stat().st_size == backup["bytes"]
+    raise_epochs(scene)
+    highest = max(scene.epochs().values())
+    owners = {each["processor"]: each["agent"] for each in scene.job.processors()}
+
+    assert scene.coordinator.stop() == 0
+    restore_database(scene, backup["file"])
+    scene.coordinator.start(ready=None)
+    scene.coordinator.wait_for_address()
+    problem = wait_unready(scene, "database_outdated")
+    assert "--recover" in problem["detail"] and str(highest) in problem["detail"], problem
+    assert ask_for_move(scene, 503)["code"] == "database_outdated"
+    assert scene.coordinator.log_events("database_outdated")
+    scene.wait_outputs(500)  # agents work on
+    assert all(agent.running for agent in scene.agents)
+    scene.coordinator.kill()
+
+    recover(scene)
+    assert scene.coordinator.wait_log("recovered")
+    scene.job.wait_active()
+    assert min(scene.epochs().values()) > highest
+    assert {each["processor"]: each["agent"] for each in scene.job.processors()} == owners
+    scene.wait_outputs(500)
+    scene.assert_exact()
+
+
+def test_restart_recovery_of_a_lost_database_under_load(stage):
+    scene = stage()
+    raise_epochs(scene, 1)
+    scene.load()
+    before = scene.coordinator.http.get(f"/v1/jobs/{scene.job.name}").json
+    origins = {(each["processor"], at["partition"]): at["t0"] for each in scene.job.processors() for at in each["partitions"]}
+    owners = {each["processor"]: each["agent"] for each in scene.job.processors()}
+    highest = max(scene.epochs().values())
+    scene.coordinator.kill()
+    lose_database(scene)
+
+    # Started without --recover it is an empty new cluster, which no agent joins.
+    scene.coordinator.start()
+    assert "lose its database" in scene.agents[0].wait_log("coordinator_not_followed")["detail"]
+    wait_until(lambda: scene.events("agent_of_other_cluster"), LIMIT_S, "an event says so")
+    assert scene.coordinator.http.get("/v1/agents").json["items"] == []
+    assert scene.coordinator.stop() == 0
+
+    recover(scene)
+    scene.job.wait_active()
+    after = scene.coordinator.http.get(f"/v1/jobs/{scene.job.name}").json
+    assert after["incarnation"] == before["incarnation"] and after["spec"] == before["spec"]
+    assert {each["processor"]: each["agent"] for each in scene.job.processors()} == owners
+    assert origins == {
+        (each["processor"], at["partition"]): at["t0"] for each in scene.job.processors() for at in each["partitions"]
+    }
+    assert min(scene.epochs().values()) > highest
+    scene.wait_outputs(500)
+    scene.agents[1].restart()  # its state is of this cluster and job still
+    scene.job.wait_active()
+    assert scene.agents[1].log_events("kept_states", count=len([1 for owner in owners.values() if owner == scene.agents[1].name]))
+    scene.assert_exact()
+
+
+def test_restart_recovery_second_coordinator_on_one_database_is_refused(stage, daemons):
+    scene = stage(agents=0)
+    second = daemons.coordinator(start=False, name="second", database=database(scene))
+    second.start(ready=None)
+    assert second.wait_exit() == 1
+    assert "in use by another process" in second.log_events("start_failed")[0]["detail"]
+    assert scene.coordinator.http.get(f"/v1/jobs/{scene.job.name}").json["state"] == "running"
+
+
+def test_restart_recovery_backups_need_a_folder(daemons):
+    coordinator = daemons.coordinator()
+    assert coordinator.http.problem("POST", "/v1/backups", expect=409)["code"] == "backups_disabled"

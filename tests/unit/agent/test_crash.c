@@ -1,0 +1,166 @@
+/* Crashes of the logic are counted by record; each happens in a process of its own. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/crash.h"
+#include "common/mem.h"
+
+static char root[] = "/tmp/baton-crash-XXXXXX";
+static char *directory, *path;
+
+static void setup(void)
+{
+    cr_assert_not_null(mkdtemp(root));
+    directory = mem_printf("%s/job/3", root);
+    path = mem_printf("%s.crashes", directory);
+}
+
+static void teardown(void)
+{
+    char *job = mem_printf("%s/job", root);
+    (void)unlink(path);
+    (void)rmdir(job);
+    cr_assert_eq(rmdir(root), 0);
+    free(job);
+    free(directory);
+    free(path);
+}
+
+TestSuite(crash, .init = setup, .fini = teardown);
+
+static const struct crash_place place = {1, 7, 123456789012345};
+
+/* The signal that the child has ended with; a sanitizer reports it and exits instead: what it says
+ * of that is no finding. */
+static int crash_in(const char *build, struct crash_place at, bool in_logic, int number)
+{
+    int status;
+    pid_t child = fork();
+
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        struct crash_file *file = crash_file_create(directory, "incarnation", build);
+        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+        (void)dup2(nowhere, STDERR_FILENO);
+        crash_install();
+        crash_thread_begin();
+        crash_enter(file, at);
+        if (!in_logic)
+            crash_leave();
+        (void)raise(number);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        return number;
+    cr_assert(WIFSIGNALED(status));
+    return WTERMSIG(status);
+}
+
+static uint32_t count(const char *build, struct crash_place *ret_place)
+{
+    struct crash_file *file = crash_file_create(directory, "incarnation", build);
+    uint32_t found = crash_file_count(file, ret_place);
+
+    crash_file_destroy(file);
+    return found;
+}
+
+Test(crash, in_a_row_at_one_record_are_counted)
+{
+    static const int signals[] = {SIGSEGV, SIGABRT, SIGFPE};
+    struct crash_place found;
+
+    cr_assert_eq(count("a", &found), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert_eq(crash_in("a", place, true, signals[i]), signals[i], "it ends as ever");
+        cr_assert_eq(count("a", &found), i + 1);
+        cr_assert_eq(found.topic, 1);
+        cr_assert_eq(found.partition, 7);
+        cr_assert_eq(found.offset, 123456789012345);
+    }
+}
+
+Test(crash, of_anything_else_are_not_counted)
+{
+    struct crash_place found;
+
+    cr_assert_eq(crash_in("a", place, false, SIGSEGV), SIGSEGV);
+    cr_assert_eq(crash_in("a", place, true, SIGKILL), SIGKILL);
+    cr_assert_eq(count("a", &found), 0);
+}
+
+Test(crash, at_another_record_begin_anew)
+{
+    const struct crash_place next = {1, 7, 123456789012346};
+    struct crash_place found;
+
+    (void)crash_in("a", place, true, SIGSEGV);
+    (void)crash_in("a", place, true, SIGSEGV);
+    (void)crash_in("a", next, true, SIGSEGV);
+    cr_assert_eq(count("a", &found), 1);
+    cr_assert_eq(found.offset, next.offset);
+}
+
+Test(crash, of_another_build_are_not_of_this_one)
+{
+    struct crash_place found;
+
+    for (int i = 0; i < 3; i++)
+        (void)crash_in("a", place, true, SIGSEGV);
+    cr_assert_eq(count("a", &found), 3);
+    cr_assert_eq(count("b", &found), 0);
+}
+
+Test(crash, more_than_are_read_are_still_enough)
+{
+    struct crash_place found;
+
+    for (int i = 0; i < 20; i++)
+        (void)crash_in("a", place, true, SIGSEGV);
+    cr_assert_geq(count("a", &found), (uint32_t)CRASHES_MAX);
+}
+
+Test(crash, a_line_that_is_not_whole_counts_for_nothing)
+{
+    static const char *const lines[] = {"x\n",
+                                        "c1 incarnation a 1 7\n",
+                                        "c1 incarnation a 1 7 5",
+                                        "c1 incarnation a 1 7 5 \n",
+                                        "c1 incarnation a 1 7 -5\n",
+                                        "c1 other a 1 7 5\n"};
+    struct crash_place found;
+
+    (void)crash_in("a", place, true, SIGSEGV);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        FILE *file = fopen(path, "we");
+
+        cr_assert_not_null(file);
+        cr_assert_geq(fputs(lines[i], file), 0);
+        cr_assert_eq(fclose(file), 0);
+        cr_assert_eq(count("a", &found), 0, "%s", lines[i]);
+    }
+}
+
+Test(crash, builds_differ_by_what_is_at_the_path)
+{
+    struct crash_file *file = crash_file_create(directory, "incarnation", "");
+    char *builtin = crash_build(NULL), *missing = crash_build("/nonexistent"), *root_build;
+
+    cr_assert_str_eq(builtin, "builtin");
+    cr_assert_str_eq(missing, "");
+    root_build = crash_build(root);
+    cr_assert_str_neq(root_build, "");
+    free(root_build);
+    free(builtin);
+    free(missing);
+    crash_file_destroy(file);
+    crash_file_destroy(NULL);
+}

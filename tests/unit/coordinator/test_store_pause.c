@@ -1,0 +1,150 @@
+/* Pauses and maintenance on disk: as they were after a load, and in a database that is older. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "coordinator/store.h"
+#include "coordinator/store_internal.h"
+#include "tests/unit/coordinator/core/world.h"
+#include "tests/unit/coordinator/store_fixture.h"
+
+static struct store_fixture fixture;
+static struct store *store;
+static struct world world;
+
+static void stored(struct world *from, const struct update *update)
+{
+    struct err err;
+    (void)from;
+    cr_assert_eq(store_commit(store, update, &err), ERR_NONE, "%s", err.text);
+}
+
+static void setup(void)
+{
+    struct cluster loaded;
+    store_fixture_init(&fixture);
+    store = store_fixture_open(&fixture);
+    store_fixture_load(store, &loaded);
+    cr_assert_not(loaded.maintenance.hold.on);
+    cr_assert_eq(loaded.maintenance.hold.changed_at, API_UNKNOWN);
+    world_init_from(&world, &loaded, stored, NULL);
+    world_register(&world, "a1", 1);
+    world_create(&world, "j1");
+    world_report(&world, "a1", TASK_STATE_ACTIVE);
+}
+
+static void teardown(void)
+{
+    world_finish(&world);
+    store_close(store);
+    store_fixture_finish(&fixture);
+}
+
+TestSuite(store_pause, .init = setup, .fini = teardown);
+
+static void hold(enum coord_event_kind kind, const char *reason)
+{
+    struct coord_event event = world_event(&world, kind, "j1");
+    event.reason = reason != NULL ? mem_strdup(reason) : NULL;
+    world_step(&world, event);
+    world_expect_status(&world, 200);
+    store_fixture_check(store, &world.cluster);
+}
+
+/* store_fixture_check compares all that is loaded; asserted is that there was something to lose. */
+Test(store_pause, of_a_job_comes_back_as_it_was)
+{
+    cr_assert_eq(cluster_job(&world.cluster, "j1")->row.pause.changed_at, API_UNKNOWN);
+    hold(COORD_EVENT_PAUSE, "it's a \"disk\"; --");
+    cr_assert(cluster_job(&world.cluster, "j1")->row.pause.on);
+    struct agent_report report = world_report_of(&world, "a1", TASK_STATE_PAUSED);
+    for (size_t i = 0; i < report.tasks.count; i++) {
+        struct task_report *task = &report.tasks.items[i];
+        task->progress.items = mem_calloc(2, sizeof(*task->progress.items));
+        task->progress.count = 2;
+        task->progress.items[0] =
+            (struct partition_progress){.partition = task->processor, .t1 = INT64_MAX - 1};
+        task->progress.items[1] =
+            (struct partition_progress){.partition = task->processor + 4, .t1 = (int64_t)i};
+    }
+    world_send_report(&world, "a1", report);
+    cr_assert_eq(world_placement(&world, "j1", 3)->paused_t1.count, 2);
+    store_fixture_check(store, &world.cluster);
+    hold(COORD_EVENT_RESUME, NULL);
+    cr_assert_eq(world_placement(&world, "j1", 3)->paused_t1.count, 2);
+    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    cr_assert_eq(world_placement(&world, "j1", 3)->paused_t1.count, 0);
+    store_fixture_check(store, &world.cluster);
+}
+
+static void look(uint32_t members)
+{
+    struct kafka_result result = {.groups.items = mem_calloc(1, sizeof(struct kafka_group)),
+                                  .groups.count = 1};
+    for (int i = 0; i < 20 && world.calls.count == 0; i++)
+        world_pass(&world, 100);
+    cr_assert_eq(world.calls.count, 1);
+    result.groups.items[0] =
+        (struct kafka_group){.group_id = mem_strdup(world.calls.items[0].groups.items[0]),
+                             .members = members,
+                             .who = members > 0 ? mem_strdup("it's \"me\"") : NULL};
+    world_reply(&world, result);
+    store_fixture_check(store, &world.cluster);
+}
+
+Test(store_pause, what_is_held_for_the_group_comes_back_as_it_was)
+{
+    const struct job *job = cluster_job(&world.cluster, "j1");
+    world.cluster.config.groups_interval_ms = 1000;
+    look(2);
+    cr_assert_eq(job->row.group.hold, GROUP_HOLD_FROZEN);
+    hold(COORD_EVENT_PAUSE, NULL);
+    hold(COORD_EVENT_RESUME, NULL);
+    cr_assert_eq(job->row.group.hold, GROUP_HOLD_WAITING);
+    look(0);
+    look(0);
+    cr_assert_eq(job->row.group.hold, GROUP_HOLD_NONE);
+}
+
+Test(store_pause, maintenance_comes_back_as_it_was)
+{
+    for (int on = 1; on >= 0; on--) {
+        struct coord_event event = world_event(&world, COORD_EVENT_MAINTENANCE, NULL);
+        event.maintenance.enabled = on != 0;
+        event.maintenance.reason = on != 0 ? mem_strdup("brokers") : NULL;
+        world_step(&world, event);
+        world_expect_status(&world, 200);
+        cr_assert_eq(world.cluster.maintenance.hold.on, on != 0);
+        store_fixture_check(store, &world.cluster);
+    }
+}
+
+Test(store_pause, offsets_are_read_as_they_are_written_and_nothing_else_is)
+{
+    static const char *const broken[] = {"x",
+                                         "[",
+                                         "[[0,1,2]",
+                                         "[0,1,2]",
+                                         "[[0,1,2]x",
+                                         "[[0,1,2],]",
+                                         "[[0,1,-2]]",
+                                         "[[99,1,2]]",
+                                         "[[0,1,2]]]",
+                                         "[[0,1,2],[0,2]]",
+                                         "[[0,1,2];[0,2,2]]"};
+    struct placement_row row = {0};
+    cr_assert_null(store_print_paused(&row));
+    cr_assert(store_parse_paused("", &row));
+    cr_assert_eq(row.paused_t1.count, 0);
+    cr_assert(store_parse_paused("[[0,1,2],[3,4,5]]", &row));
+    cr_assert_eq(row.paused_t1.count, 2);
+    cr_assert_eq(row.paused_t1.items[1].offset, 5);
+    char *text = store_print_paused(&row);
+    cr_assert_str_eq(text, "[[0,1,2],[3,4,5]]");
+    free(text);
+    free(row.paused_t1.items);
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        row = (struct placement_row){0};
+        cr_assert_not(store_parse_paused(broken[i], &row), "%s", broken[i]);
+    }
+}
