@@ -8,10 +8,9 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 import uuid
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -30,6 +29,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "kafka.sh"
 START_LIMIT_S = 180  # five seconds on a quiet machine
 ADMIN_LIMIT_S = 30
+# What a broker that has just come back, or a partition whose leader has just changed, says for a moment.
+UNSETTLED = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 def _prepare(directory, properties, **environment):
@@ -229,25 +239,44 @@ class Broker:
         """{(topic, partition): (offset, metadata)} of what the group has committed; all its topics when none is named."""
         wanted = [TopicPartition(name, p) for name in names for p in range(self.partition_count(name))]
         request = ConsumerGroupTopicPartitions(group, wanted or None)
-        deadline = time.monotonic() + ADMIN_LIMIT_S
-        while time.monotonic() < deadline:
+
+        def stable():
             answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
             try:
                 found = answer.topic_partitions
                 if any(t.error for t in found):  # a transaction is just being committed: not stable yet
-                    continue
-                return {(t.topic, t.partition): (t.offset, t.metadata) for t in found if t.offset >= 0}
+                    return None
+                return [{(t.topic, t.partition): (t.offset, t.metadata) for t in found if t.offset >= 0}]
             except UnicodeDecodeError:  # the client reads past the end of metadata, into whatever bytes are there
-                continue
-        raise TimeoutError(f"the offsets of {group} were not stable within {ADMIN_LIMIT_S} s: a transaction stays open")
+                return None
+
+        return self._settled(stable, f"the offsets of {group} are stable: no transaction stays open")[0]
 
     def group_members(self, group):
         return self._result(self.admin.describe_consumer_groups([group])[group]).members
 
     def _offsets(self, name, spec):
         asked = {TopicPartition(name, p): spec for p in range(self.partition_count(name))}
-        futures = self.admin.list_offsets(asked, request_timeout=ADMIN_LIMIT_S)
-        return {at.partition: self._result(future).offset for at, future in futures.items()}
+
+        def listed():
+            futures = self.admin.list_offsets(asked, request_timeout=ADMIN_LIMIT_S)
+            return {at.partition: self._result(future).offset for at, future in futures.items()}
+
+        return self._settled(listed, f"the offsets of {name} are known")
+
+    @staticmethod
+    def _settled(call, what):
+        """What `call` gives, once it gives something and the broker has settled."""
+
+        def asked():
+            try:
+                return call()
+            except KafkaException as error:
+                if error.args[0].code() not in UNSETTLED:
+                    raise
+                return None
+
+        return wait_until(asked, ADMIN_LIMIT_S, what)
 
     def _wait_for_partitions(self, name, count):
         def ready():
