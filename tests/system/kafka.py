@@ -266,7 +266,7 @@ class Broker:
 
     @staticmethod
     def _settled(call, what):
-        """What `call` gives, once it gives something and the broker has settled."""
+        """What `call` gives, once it gives something and the broker has settled. TimeoutError: not yet."""
 
         def asked():
             try:
@@ -276,7 +276,10 @@ class Broker:
                     raise
                 return None
 
-        return wait_until(asked, ADMIN_LIMIT_S, what)
+        try:
+            return wait_until(asked, ADMIN_LIMIT_S, what)
+        except AssertionError as error:
+            raise TimeoutError(str(error)) from None
 
     def _wait_for_partitions(self, name, count):
         def ready():
