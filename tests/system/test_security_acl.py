@@ -176,7 +176,7 @@ MISSING = [
     ("agent", "input", "DESCRIBE_CONFIGS", "topic_missing", "authorization failed"),
     ("agent", "output", "WRITE", "output_failed", "authorization failed"),
     ("agent", "dead", "WRITE", "output_failed", "authorization failed"),
-    ("agent", "group", "READ", "kafka_unreachable", "reading committed offsets: Local: Timed out"),
+    ("agent", "group", "READ", "kafka_unauthorized", "authorization failed"),
     ("agent", "transactional_id", "WRITE", "output_failed", "authorization failed"),
 ]
 
