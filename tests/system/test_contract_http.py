@@ -671,9 +671,22 @@ def test_contract_drain(api, spec, unique):
         api.delete(f"/v1/agents/{agent.agent_id}", expect=204)
 
 
+def test_contract_agent_that_is_newer_and_speaks_our_protocol_too(api):
+    """What it says more is passed over; the version that both speak is chosen."""
+    agent = HandMadeAgent(api, "Hand-5")
+    welcome = agent.register(protocol=9, not_known_yet={"a": [1]})
+    assert welcome["protocol"] == api.get("/version").json["protocol"] == api.get("/v1/agents/Hand-5").json["protocol"]
+    agent.leave()
+    api.delete("/v1/agents/Hand-5", expect=204)
+
+
 def test_contract_agent_protocol_refusals(api):
     agent = HandMadeAgent(api, "Hand-2")
-    api.refused("POST", "/agent/v1/agents", 409, "protocol_unsupported", agent.registration(protocol=9, protocol_minimum=9))
+    newer = agent.registration(protocol=9, protocol_minimum=9, version="9.0", not_known_yet={"a": [1]})
+    problem = api.refused("POST", "/agent/v1/agents", 409, "protocol_unsupported", newer)
+    own = api.get("/version").json
+    assert "agent Hand-2 of baton 9.0 speaks version 9 " in problem["detail"], problem
+    assert f"this coordinator version {own['protocol']}: upgrade the coordinator" in problem["detail"], problem
     for pointer, changes in (
         ("/agent_id", {"agent_id": "no spaces"}), ("/incarnation", {"incarnation": "x"}), ("/capacity", {"capacity": 0}),
         ("/nonsense", {"nonsense": 1}), ("/tags/0/name", {"tags": [{"name": "", "value": ""}]}),
