@@ -105,6 +105,8 @@ static const struct problem_entry entries[] = {
     REQUEST("move_refused", 409, "The processor can not be moved like this",
             "The detail says why: the job must run, the processor have an owner, and the target be "
             "alive and have room."),
+    REQUEST("expansion_refused", 409, "The job can not be expanded like this",
+            "The detail says why, and what to do instead; nothing was changed."),
     REQUEST("skip_refused", 409, "The record can not be passed",
             "Only a record that stops a processor can be passed: GET .../processors names it in "
             "`halted`. The detail says why this one is not."),

@@ -28,6 +28,21 @@ static const struct schema_field rebalance_request_fields[] = {
 };
 SCHEMA_TYPE(rebalance_request, "A wish to even out the job's processors over the agents now.");
 
+static const struct schema_field expansion_request_fields[] = {
+    FIELD_KNOWABLE(expansion_request, processors,
+                   .help = "Processors that the job shall have: more than now, at most as many as "
+                           "it has partitions. Null: leave them."),
+    FIELD_KNOWABLE(expansion_request, partitions,
+                   .help =
+                       "Partitions that each input topic shall have: more than now. Null: leave "
+                       "them. Exactly one of the two is given."),
+    FIELD_BOOL(expansion_request, dry_run,
+               .help = "Only answer what it would take, or why it would be refused."),
+    FIELD_STRING(expansion_request, reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why, for people who look later; or null."),
+};
+SCHEMA_TYPE(expansion_request, "More processors, or more partitions, for a job.");
+
 static const struct schema_field plan_request_fields[] = {
     FIELD_ENUM(plan_request, change, schema_names_planned_change, .required = true,
                .help =
@@ -100,3 +115,20 @@ static const struct schema_field plan_view_fields[] = {
                            "would begin at once; null when that of some is unknown."),
 };
 SCHEMA_TYPE(plan_view, "What a change would move, and what that would take.");
+
+static const struct schema_field expansion_plan_fields[] = {
+    FIELD_NAME(expansion_plan, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(expansion_plan, processors, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that it would have."),
+    FIELD_UINT32(expansion_plan, partitions, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Partitions that each input topic would have."),
+    FIELD_OBJECTS(expansion_plan, moves, plan_move, API_PLAN_MOVES_MAX, .required = true,
+                  .help = "What would move, one after the other."),
+    FIELD_KNOWABLE(expansion_plan, records, .required = true,
+                   .help = "Records of all moves; null when those of some are unknown."),
+    FIELD_KNOWABLE(expansion_plan, state_bytes, .required = true,
+                   .help = "Bytes of state of all moves; null when those of some are unknown."),
+    FIELD_KNOWABLE(expansion_plan, eta_ms, .required = true,
+                   .help = "Milliseconds until all is learned; null when that of some is unknown."),
+};
+SCHEMA_TYPE(expansion_plan, "What an expansion would take.");

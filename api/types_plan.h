@@ -74,4 +74,17 @@ struct plan_view {
     int64_t eta_ms;      /* until all are learned */
 };
 
+/* What an expansion would take: the answer to one with `dry_run`. */
+struct expansion_plan {
+    char *job;
+    uint32_t processors, partitions; /* that it would have */
+    struct {
+        struct plan_move *items;
+        size_t count;
+    } moves;             /* one after the other */
+    int64_t records;     /* as in plan_view, as the next two */
+    int64_t state_bytes; /* ... */
+    int64_t eta_ms;      /* ... */
+};
+
 #endif

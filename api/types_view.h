@@ -281,7 +281,7 @@ enum operation_state {
 
 struct operation_view {
     char *id;
-    char *kind; /* "create_job", "delete_job", "move", "rebalance" */
+    char *kind; /* "create_job", "delete_job", "move", "rebalance", ... */
     char *job;
     enum operation_state state;
     char *step;   /* what it is doing or waiting for, for a person */

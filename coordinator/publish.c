@@ -232,6 +232,7 @@ void publish_mark_event(struct publish_dirty *dirty, const struct coord_event *e
     case COORD_EVENT_OFFSETS:
     case COORD_EVENT_MOVE:
     case COORD_EVENT_REBALANCE:
+    case COORD_EVENT_EXPAND:
     case COORD_EVENT_PLAN:
     case COORD_EVENT_HANDOFF_CANCEL:
     case COORD_EVENT_REQUEST_GONE:

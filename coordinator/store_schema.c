@@ -275,6 +275,10 @@ static const char *const migrations[] = {
     "  hold TEXT NOT NULL CHECK (hold IN ('frozen', 'waiting', 'starting')),"
     "  since_at INTEGER NOT NULL"
     ") STRICT, WITHOUT ROWID;",
+
+    /* ---- 11: expansions, each with the count that is wanted */
+
+    "ALTER TABLE operations ADD COLUMN goal INTEGER;",
 };
 
 int store_schema_version(void)
@@ -288,14 +292,15 @@ const char *store_schema_migration(int version)
     return migrations[version - 1];
 }
 
-const char *const store_names_step[] = {"commit_starts", "sample", "close_tasks",
-                                        "fence",         "queue",  "hand_over",
-                                        "even_out",      "end",    NULL};
-const char *const store_names_kind[] = {"create_job", "delete_job", "move", "rebalance", NULL};
+const char *const store_names_step[] = {"commit_starts", "sample",    "close_tasks", "fence",
+                                        "queue",         "hand_over", "even_out",    "split",
+                                        "end",           NULL};
+const char *const store_names_kind[] = {"create_job", "delete_job",        "move",
+                                        "rebalance",  "expand_processors", NULL};
 
 #define OPERATION_COLUMNS                                                                          \
     "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at,"          \
-    " processor, target"
+    " processor, target, goal"
 #define ARRIVAL_COLUMNS                                                                            \
     "job, agent, incarnation, open, refused, refused_detail, refused_processor, refused_at"
 
@@ -396,10 +401,10 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_OPERATION_PUT] =
         "INSERT INTO operations (" OPERATION_COLUMNS ")"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
         " ON CONFLICT (id) DO UPDATE SET kind = ?2, job = ?3, job_incarnation = ?4, state = ?5,"
         " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10,"
-        " processor = ?11, target = ?12",
+        " processor = ?11, target = ?12, goal = ?13",
     [STORE_OPERATION_LIST] =
         "SELECT " OPERATION_COLUMNS " FROM operations WHERE " UNFINISHED
         " OR id IN (SELECT id FROM operations WHERE NOT " UNFINISHED " ORDER BY id DESC LIMIT ?1)",

@@ -205,7 +205,8 @@ enum operation_kind {
     OPERATION_KIND_CREATE_JOB,
     OPERATION_KIND_DELETE_JOB,
     OPERATION_KIND_MOVE,
-    OPERATION_KIND_REBALANCE
+    OPERATION_KIND_REBALANCE,
+    OPERATION_KIND_EXPAND_PROCESSORS
 };
 
 enum operation_step {
@@ -220,6 +221,8 @@ enum operation_step {
     OPERATION_STEP_HAND_OVER, /* wait for the hand-over of the same operation */
     /* rebalance */
     OPERATION_STEP_EVEN_OUT, /* until no agent of the job is owed anything */
+    /* expand_processors */
+    OPERATION_STEP_SPLIT, /* one split after the other, until there are `goal` processors */
     OPERATION_STEP_END
 };
 
@@ -232,6 +235,7 @@ struct operation_row {
     enum operation_step step;
     int64_t processor; /* move; API_UNKNOWN */
     char *target;      /* move: agent id, or NULL */
+    int64_t goal;      /* expansions: the count that is wanted; API_UNKNOWN */
     char *reason;      /* given by the caller, or NULL */
     char *error;       /* why it failed, or what it retries; NULL */
     int64_t created_at;

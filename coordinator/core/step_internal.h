@@ -329,6 +329,10 @@ void step_move_ended(struct step *step, const struct handoff_row *row);
 /* Ends all moves and rebalances of the job. */
 void step_cancel_moves(struct step *step, const struct job *job, const char *error);
 
+/* ---- more processors, more partitions (step_expand.c) */
+
+void step_expand(struct step *step);
+
 /* ---- topics of running jobs (step_topics.c) */
 
 void step_topics_due(struct step *step, struct job *job, int64_t due_ms);
