@@ -133,12 +133,12 @@ static void expand_processors(struct step *step, struct job *job)
 
 /* ---- going on */
 
-/* The split of the operation that has not ended, or NULL. */
-static struct handoff *find_split(const struct job *job, uint64_t operation)
+/* The one that has not ended, or NULL. One of an operation that was cancelled is finished first. */
+static struct handoff *find_split(const struct job *job)
 {
     for (size_t p = job->processors.count + job->nascent; p-- > 0;) {
         struct handoff *handoff = job->processors.items[p].handoff;
-        if (handoff != NULL && handoff->row.operation == operation)
+        if (handoff != NULL && handoff->row.kind == HANDOFF_KIND_SPLIT)
             return handoff;
     }
     return NULL;
@@ -189,7 +189,7 @@ static void begin_split(struct step *step, struct operation *operation, struct j
 void step_advance_expansion(struct step *step, struct operation *operation, struct job *job)
 {
     operation->retry_ms = INT64_MAX; /* only other events bring it on */
-    if (find_split(job, operation->row.id) != NULL)
+    if (find_split(job) != NULL)
         return;
     if (job->row.processors >= operation->row.goal) {
         job->expand_retry_ms = 0;
@@ -212,7 +212,9 @@ void step_cancel_expansion(struct step *step, struct operation *operation)
     const struct coord_event *event = step->event;
     uint64_t id = operation->row.id;
     struct job *job = cluster_job(step->cluster, operation->row.job);
-    struct handoff *handoff = find_split(job, id);
+    struct handoff *handoff = find_split(job);
+    if (handoff != NULL && handoff->row.operation != id)
+        handoff = NULL;
     bool past = handoff != NULL && !handoff_is_cancellable(&handoff->row);
     if (past && handoff->row.processor + 1 == operation->row.goal) {
         step_problem(step, event->request, "operation_not_cancellable",

@@ -29,15 +29,57 @@ static void move_events(struct sim_task *task, const size_t *moved)
     }
 }
 
-void agent_forget(struct sim_task *task)
+void agent_forget(struct world *world, struct sim_task *task)
 {
     size_t moved[KAFKA_PARTITIONS_MAX], kept = 0;
 
+    for (size_t i = 0;
+         i < task->core.partition_count && world->config.mutation == MUTATION_SPLIT_KEPT; i++) {
+        if (task->core.partitions[i].given)
+            task->core.partitions[i].limit = TASK_UNLIMITED;
+        task->core.partitions[i].owned = true;
+        task->core.partitions[i].given = false;
+    }
     for (size_t i = 0; i < task->core.partition_count; i++) {
         moved[i] = task->core.partitions[i].given ? SIZE_MAX : kept;
         if (!task->core.partitions[i].given)
             move(task, kept++, i);
     }
+    world->tally->of[TALLY_SPLIT_FOUND] += task->core.phase.state != TASK_PHASE_ACTIVE;
     move_events(task, moved);
     task_forget(&task->core);
+}
+
+void agent_take_split(const struct document_task *told, struct sim_task *task)
+{
+    task->inbox.split =
+        (struct task_split){told->split_handoff, told->split_processor, told->split_epoch};
+    task->inbox.leaving = task->inbox.owned = 0;
+    for (size_t i = 0; i < told->split_partitions.count; i++)
+        task->inbox.leaving |= UINT32_C(1) << told->split_partitions.items[i];
+    for (size_t i = 0; i < told->owned.count; i++)
+        task->inbox.owned |= UINT32_C(1) << told->owned.items[i];
+}
+
+void agent_use_split(const struct world *world, struct sim_task *task, struct task_desired *desired)
+{
+    bool untold = world->config.mutation == MUTATION_SPLIT_UNTOLD &&
+                  task->core.phase.state != TASK_PHASE_ACTIVE;
+
+    if (!desired->learner && !untold)
+        desired->split = task->inbox.split;
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        task->core.partitions[i].leaving =
+            (task->inbox.leaving >> agent_partition(task, i) & 1) != 0;
+}
+
+bool agent_has_same_sets(const struct sim_task *task)
+{
+    uint32_t has = 0, told = task->inbox.owned;
+
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        has |= UINT32_C(1) << agent_partition(task, i);
+    if (task->core.split_done != 0 && task->core.split_done == task->inbox.split.handoff)
+        told &= ~task->inbox.leaving;
+    return has == told;
 }

@@ -189,8 +189,12 @@ Test(split, later_ones_are_not_begun_when_the_operation_is_cancelled)
     cr_assert_eq(split()->state, HANDOFF_STATE_RELEASING);
     cancel(operation()->id);
     world_expect_status(&rig_world, 200);
+    rig_expand(6); /* it waits for the one under way */
+    world_expect_status(&rig_world, 202);
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
+    cr_assert_eq(split()->processor, 4);
     world_calm_down(&rig_world, rig_both);
-    cr_assert_eq(job()->row.processors, 5);
+    cr_assert_eq(job()->row.processors, 6);
 }
 
 Test(split, a_hand_over_that_is_cancelled_ends_the_operation)
