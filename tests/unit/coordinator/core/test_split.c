@@ -387,3 +387,54 @@ Test(split, without_state_there_is_nothing_to_learn)
     cr_assert_eq(cluster_job(&rig_world.cluster, "j2")->row.processors, 6);
     cr_assert_eq(world_count_owned(&rig_world, "j2", "a1"), 6);
 }
+
+/* ---- by itself */
+
+static struct job *create_growing(uint32_t most)
+{
+    struct job_spec spec = world_spec("j2");
+    spec.processors = 1;
+    spec.auto_expand = true;
+    spec.max_processors = most;
+    return world_create_spec(&rig_world, "j2", spec);
+}
+
+Test(split, a_job_grows_with_its_agents)
+{
+    const struct job *growing = create_growing(0);
+    world_calm_down(&rig_world, rig_a1);
+    cr_assert_eq(growing->row.processors, 1);
+    world_register(&rig_world, "a2", 2);
+    world_register(&rig_world, "a3", 3);
+    world_calm_down(&rig_world, rig_three);
+    cr_assert_eq(growing->row.processors, 3);
+    cr_assert_eq(world_count_owned(&rig_world, "j2", "a1"), 1);
+    cr_assert_eq(world_count_owned(&rig_world, "j2", "a2"), 1);
+    cr_assert_eq(world_count_owned(&rig_world, "j2", "a3"), 1);
+    world_pass_reporting(&rig_world, 60000, rig_three);
+    cr_assert_eq(growing->row.processors, 3, "and no further");
+}
+
+Test(split, a_job_grows_no_further_than_it_may)
+{
+    const struct job *growing = create_growing(2);
+    world_register(&rig_world, "a2", 2);
+    world_register(&rig_world, "a3", 3);
+    world_calm_down(&rig_world, rig_three);
+    cr_assert_eq(growing->row.processors, 2);
+}
+
+Test(split, a_job_that_can_not_grow_is_left_alone_for_a_while)
+{
+    const struct job *growing = create_growing(0);
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    world_register(&rig_world, "a2", 2);
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    cr_assert_not_null(cluster_nascent(growing));
+    rig_fail("a2", "history_incomplete");
+    cr_assert_null(cluster_nascent(growing));
+    world_pass_reporting(&rig_world, 60000, rig_both);
+    cr_assert_eq(growing->row.processors, 1);
+    world_pass_reporting(&rig_world, 10 * 60000, rig_both);
+    cr_assert_eq(growing->row.processors, 2);
+}
