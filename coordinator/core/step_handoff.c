@@ -304,9 +304,12 @@ void step_handoff_cancel(struct step *step, struct handoff *handoff, bool again,
     free(target);
 }
 
-void step_cancel_handoffs(struct step *step, const struct job *job, const char *error)
+void step_cancel_handoffs(struct step *step, const struct job *job, bool keep_told_splits,
+                          const char *error)
 {
-    if (job->nascent) { /* nobody goes on with what may have been given */
+    bool keep = keep_told_splits && job->nascent &&
+                !handoff_is_cancellable(&cluster_nascent(job)->handoff->row);
+    if (job->nascent && !keep) { /* nobody goes on with what may have been given */
         struct handoff *split = cluster_nascent(job)->handoff;
         renew(step, split->row.target);
         step_handoff_end(step, split, HANDOFF_STATE_CANCELLED, error, NULL);

@@ -226,7 +226,9 @@ void step_handoff_follow_epoch(struct step *step, struct processor *processor);
 /* An agent that is about to be forgotten can not be a target any more. */
 void step_handoff_forget_agent(struct step *step, const struct agent *agent);
 
-void step_cancel_handoffs(struct step *step, const struct job *job, const char *error);
+/* Of the job, all of them, but for a split whose source was told, if that is to be kept. */
+void step_cancel_handoffs(struct step *step, const struct job *job, bool keep_told_splits,
+                          const char *error);
 /* The target has caught up: the source is told to commit and stop. */
 void step_handoff_ask_release(struct step *step, struct handoff *handoff);
 
@@ -255,6 +257,9 @@ void step_split_start(struct step *step, struct job *job, const struct agent *ta
                       uint64_t operation, const char *reason);
 /* Before the source is told. `again`: what asked for it goes on; else it has failed with this. */
 void step_split_cancel(struct step *step, struct handoff *handoff, bool again, const char *error);
+/* The parent's owner was told of a split that the database does not know: it goes on. */
+void step_split_recovered(struct step *step, const struct job *job, const struct processor *parent,
+                          const struct document_task *told);
 /* What time and the lives of agents bring, before the release. */
 void step_split_advance(struct step *step, struct handoff *handoff);
 /* The processor has got an owner, or its owner a new epoch: a split of it goes on with that. */

@@ -254,7 +254,7 @@ static void begin_deletion(struct step *step, struct job *job)
         step_end_operation(step, creating, OPERATION_STATE_CANCELLED, "the job is being deleted");
     }
     step_cancel_moves(step, job, "the job is being deleted");
-    step_cancel_handoffs(step, job, "the job is being deleted");
+    step_cancel_handoffs(step, job, false, "the job is being deleted");
     step_end_standbys(step, job, "the job is being deleted");
     uint64_t id = step_start_operation(step, OPERATION_KIND_DELETE_JOB, OPERATION_STEP_CLOSE_TASKS,
                                        &job->row, step->event->reason);

@@ -63,6 +63,25 @@ void step_split_start(struct step *step, struct job *job, const struct agent *ta
     renew(step, handoff->row.target);
 }
 
+void step_split_recovered(struct step *step, const struct job *job, const struct processor *parent,
+                          const struct document_task *told)
+{
+    const struct agent *owner = cluster_agent(step->cluster, parent->placement.agent);
+    struct change change = step_handoff_make_row(step, job, parent, owner);
+    change.handoff.id = told->split_handoff;
+    change.handoff.kind = HANDOFF_KIND_SPLIT;
+    change.handoff.processor = told->split_processor;
+    change.handoff.parent = parent->placement.processor;
+    free(change.handoff.partitions.items);
+    list_partitions(job, &change.handoff.partitions);
+    change.handoff.state = HANDOFF_STATE_RELEASING;
+    change.handoff.target_epoch = told->split_epoch;
+    change.handoff.reason = step_text("recovered: agent %s was told of it", owner->row.agent_id);
+    struct handoff *handoff = step_handoff_finish_move(step, &change);
+    handoff->begun_ms = step->event->now_ms;
+    step_renew_document(step, cluster_agent(step->cluster, parent->placement.agent));
+}
+
 /* ---- before the source is told */
 
 void step_split_cancel(struct step *step, struct handoff *handoff, bool again, const char *error)
