@@ -28,10 +28,14 @@ struct consumer {
     rd_kafka_t *client;
     rd_kafka_topic_t **known; /* the topics, so that the client asks where they are at once */
     struct lane *lanes;       /* one a partition */
-    struct lane *filling;     /* whose queue is being read */
-    bool brokers_down;        /* written by the error callback, which runs inside our calls */
-    char down_reason[256];    /* what was last wrong with the line to a broker */
-    bool strayed;             /* something of a partition came past its lane */
+    struct {
+        struct lane *items;
+        size_t count, capacity;
+    } left; /* of partitions that are read no more: the client still puts marks into them */
+    struct lane *filling;  /* whose queue is being read */
+    bool brokers_down;     /* written by the error callback, which runs inside our calls */
+    char down_reason[256]; /* what was last wrong with the line to a broker */
+    bool strayed;          /* something of a partition came past its lane */
 };
 
 static const char *topic_of(const struct consumer *consumer, size_t index)
@@ -244,6 +248,12 @@ static void empty_lane(struct consumer *consumer, struct lane *lane)
     lane->trouble = CONSUMER_NOTHING;
 }
 
+static void empty_left(struct consumer *consumer)
+{
+    for (size_t i = 0; i < consumer->left.count; i++)
+        empty_lane(consumer, &consumer->left.items[i]);
+}
+
 void consumer_destroy(struct consumer *consumer)
 {
     if (consumer == NULL)
@@ -251,6 +261,9 @@ void consumer_destroy(struct consumer *consumer)
     consumer_unassign(consumer);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         close_lane(&consumer->lanes[i]);
+    for (size_t i = 0; i < consumer->left.count; i++)
+        close_lane(&consumer->left.items[i]);
+    free(consumer->left.items);
     for (size_t i = 0; i < consumer->config.topic_count; i++)
         rd_kafka_topic_destroy(consumer->known[i]);
     free(consumer->known);
@@ -277,11 +290,45 @@ void consumer_unassign(struct consumer *consumer)
     (void)rd_kafka_assign(consumer->client, NULL);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         empty_lane(consumer, &consumer->lanes[i]);
+    empty_left(consumer);
+}
+
+static void leave_lane(struct consumer *consumer, const struct lane *lane)
+{
+    consumer->left.items = mem_grow(consumer->left.items, consumer->left.count,
+                                    &consumer->left.capacity, sizeof(struct lane));
+    consumer->left.items[consumer->left.count++] = *lane;
 }
 
 static rd_kafka_topic_partition_list_t *make_list(const struct consumer *consumer)
 {
     return rd_kafka_topic_partition_list_new((int)consumer->config.partition_count);
+}
+
+/* What its queues hold is thrown away by the client when it is popped, as with consumer_unassign;
+ * the marks that come later are taken out as long as there is the consumer. */
+void consumer_forget(struct consumer *consumer)
+{
+    const struct task_partition *partitions = consumer->config.partitions;
+    rd_kafka_topic_partition_list_t *list = make_list(consumer);
+    rd_kafka_error_t *error;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < consumer->config.partition_count; i++)
+        if (partitions[i].given)
+            (void)rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
+                                                    partition_of(consumer, i));
+    error = rd_kafka_incremental_unassign(consumer->client, list);
+    rd_kafka_error_destroy(error); /* nothing assigned: nothing to take back */
+    rd_kafka_topic_partition_list_destroy(list);
+    for (size_t i = 0; i < consumer->config.partition_count; i++) {
+        if (!partitions[i].given)
+            consumer->lanes[kept++] = consumer->lanes[i];
+        else if (consumer->lanes[i].queue != NULL)
+            leave_lane(consumer, &consumer->lanes[i]);
+    }
+    consumer->config.partition_count = kept;
+    empty_left(consumer);
 }
 
 /*
@@ -344,6 +391,8 @@ void consumer_pop(struct consumer *consumer, size_t index)
 bool consumer_poll(struct consumer *consumer)
 {
     rd_kafka_message_t *message = rd_kafka_consumer_poll(consumer->client, 0);
+
+    empty_left(consumer);
 
     /* All partitions have queues of their own: only errors of the client should come here, and it
      * logs them. */
@@ -466,23 +515,23 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 }
 
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
-                                                      const struct stamp *stamp)
+                                                      const struct task *task)
 {
     rd_kafka_topic_partition_list_t *list = make_list(consumer);
     const struct task_partition *partitions = consumer->config.partitions;
-    struct stamp own = *stamp;
     char metadata[STAMP_TEXT_BYTES];
 
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
         rd_kafka_topic_partition_t *element;
+        struct stamp stamp;
 
         if (partitions[i].committing == API_UNKNOWN)
             continue;
         element = rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
                                                     partition_of(consumer, i));
         element->offset = partitions[i].committing;
-        own.records = partitions[i].records;
-        stamp_format(&own, metadata);
+        stamp = task_stamp(task, i);
+        stamp_format(&stamp, metadata);
         element->metadata_size = strlen(metadata);
         /* librdkafka frees it with the list, by its own allocator's free: rd_kafka_mem_free is
          * free(3). */
@@ -505,11 +554,11 @@ static rd_kafka_resp_err_t commit_result(rd_kafka_event_t *event)
     return error;
 }
 
-enum err_code consumer_commit(struct consumer *consumer, const struct stamp *stamp, int timeout_ms,
+enum err_code consumer_commit(struct consumer *consumer, const struct task *task, int timeout_ms,
                               struct err *reterr)
 {
     /* rd_kafka_commit has no limit: it waits as long as the group's coordinator is away. */
-    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, stamp);
+    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, task);
     rd_kafka_queue_t *answers = rd_kafka_queue_new(consumer->client);
     rd_kafka_resp_err_t error = rd_kafka_commit_queue(consumer->client, list, answers, NULL, NULL);
 

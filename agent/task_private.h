@@ -129,6 +129,15 @@ const struct task_choice *task_told_chosen(struct task_thread *thread,
 void task_told_skips(struct task_thread *thread);
 bool task_told_same_skips(const struct document_task *a, const struct document_task *b);
 
+/* ---- task_split.c */
+
+/* The core's partitions are `leaving` as thread->desired says, which is new. */
+void task_split_told(struct task_thread *thread);
+/* The task has the partitions that it is told to have, but for those that have left it as told. */
+bool task_split_same_sets(const struct task_thread *thread, const struct document_task *task);
+/* The partitions that are `given` have gone. */
+void task_split_forget(struct task_thread *thread);
+
 /* ---- task_crash.c */
 
 void task_crash_open(struct task_thread *thread); /* the logic has been opened */

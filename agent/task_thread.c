@@ -129,12 +129,6 @@ static void drain_events(struct task_thread *thread)
 
 /* ---- inbox */
 
-static bool same_set(const struct uint_list *a, const struct uint_list *b)
-{
-    return a->count == b->count &&
-           (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0);
-}
-
 /* What is fixed when a task, or its producer, is made. A learner becomes active in place, no task
  * ever becomes a learner again: it commits and closes, and another one begins with its state. */
 static bool needs_restart(const struct task_thread *thread, const struct document_job *job,
@@ -142,8 +136,7 @@ static bool needs_restart(const struct task_thread *thread, const struct documen
 {
     const struct job_spec *now = &thread->job.spec, *then = &job->spec;
 
-    return !same_set(&task->owned, &thread->desired.owned) ||
-           !same_set(&task->read, &thread->desired.read) ||
+    return !task_split_same_sets(thread, task) ||
            (thread->desired.role == TASK_ROLE_ACTIVE && task->role != TASK_ROLE_ACTIVE) ||
            now->provenance != then->provenance || now->history != then->history ||
            (now->dead_letter_topic == NULL) != (then->dead_letter_topic == NULL) ||
@@ -163,6 +156,9 @@ static struct task_desired desired_of(const struct document_job *job,
                                  .handoff = task->handoff,
                                  .learner = learner,
                                  .release = !learner && task->release,
+                                 .split = {.handoff = learner ? 0 : task->split_handoff,
+                                           .processor = task->split_processor,
+                                           .epoch = task->split_epoch},
                                  .paused = !learner && job->paused,
                                  .frozen = !learner && job->frozen,
                                  .waiting = !learner && job->waiting,
@@ -192,6 +188,7 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
         thread->job = *job;
         thread->desired = *task;
         task_told_skips(thread);
+        task_split_told(thread);
         task_seed_permit(thread);
         return;
     }
@@ -391,6 +388,9 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
     struct task_partition *partitions;
     struct task_config config = {
         .processor = thread->desired.processor,
+        .parent = thread->desired.processor < job->processors_initial
+                      ? thread->desired.processor
+                      : linhash_parent(thread->desired.processor, job->processors_initial),
         .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
         .stateful = job->spec.stateful,
         .history_retained = job->spec.history == HISTORY_RETAINED,
@@ -464,6 +464,7 @@ static void make_scratch(struct task_thread *thread)
             linhash_root(partition->partition, thread->job.partitions_initial);
     }
     task_told_skips(thread);
+    task_split_told(thread);
 }
 
 static void destroy(struct task_thread *thread)

@@ -105,6 +105,8 @@ static const struct problem_entry entries[] = {
     REQUEST("move_refused", 409, "The processor can not be moved like this",
             "The detail says why: the job must run, the processor have an owner, and the target be "
             "alive and have room."),
+    REQUEST("expansion_refused", 409, "The job can not be expanded like this",
+            "The detail says why, and what to do instead; nothing was changed."),
     REQUEST("skip_refused", 409, "The record can not be passed",
             "Only a record that stops a processor can be passed: GET .../processors names it in "
             "`halted`. The detail says why this one is not."),
@@ -205,7 +207,7 @@ static const struct problem_entry entries[] = {
            "topic goes on once it is created."),
     OF_JOB("partitions_changed", 0, WARNING, "An input topic got partitions that are not read",
            "Someone added partitions outside baton: records in them wait, nothing is lost unless "
-           "retention removes them. Expansion is not available in this version: create the job "
+           "retention removes them. Partitions can not be expanded in this version: create the job "
            "anew, with the old number as initial_partitions, before retention passes them."),
     OF_JOB("state_ahead", 0, CRITICAL, "The state is ahead of the committed offsets",
            "The group's offsets went back, or the state is not of this group. The state is set "

@@ -20,6 +20,7 @@ static const struct route routes[] = {
     {ROUTE_JOB_MAP, "GET", "/v1/jobs/{job}/map", {"key", "key_encoding"}, COORDINATOR},
     {ROUTE_JOB_MOVE, "POST", "/v1/jobs/{job}/moves", {0}, COORDINATOR},
     {ROUTE_JOB_REBALANCE, "POST", "/v1/jobs/{job}/rebalance", {0}, COORDINATOR},
+    {ROUTE_JOB_EXPAND, "POST", "/v1/jobs/{job}/expansions", {0}, COORDINATOR},
     {ROUTE_JOB_PAUSE, "PUT", "/v1/jobs/{job}/pause", {0}, COORDINATOR},
     {ROUTE_JOB_RESUME, "PUT", "/v1/jobs/{job}/resume", {0}, COORDINATOR},
     {ROUTE_JOB_SKIPS, "GET", "/v1/jobs/{job}/skips", {0}, COORDINATOR},

@@ -23,6 +23,7 @@ enum route_id { /* in the order of the table */
                 ROUTE_JOB_MAP,
                 ROUTE_JOB_MOVE,
                 ROUTE_JOB_REBALANCE,
+                ROUTE_JOB_EXPAND,
                 ROUTE_JOB_PAUSE,
                 ROUTE_JOB_RESUME,
                 ROUTE_JOB_SKIPS,

@@ -4,7 +4,7 @@
 const char *const schema_names_planned_change[] = {"drain",     "cordon", "uncordon", "add_agents",
                                                    "rebalance", "move",   "standbys", NULL};
 const char *const schema_names_planned_kind[] = {"assign",  "take_over",   "hand_over", "cancel",
-                                                 "standby", "end_standby", NULL};
+                                                 "standby", "end_standby", "split",     NULL};
 
 static const struct schema_field move_request_fields[] = {
     FIELD_UINT32(move_request, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
@@ -27,6 +27,21 @@ static const struct schema_field rebalance_request_fields[] = {
                          "not move the same any more; null: whatever it moves."),
 };
 SCHEMA_TYPE(rebalance_request, "A wish to even out the job's processors over the agents now.");
+
+static const struct schema_field expansion_request_fields[] = {
+    FIELD_KNOWABLE(expansion_request, processors,
+                   .help = "Processors that the job shall have: more than now, at most as many as "
+                           "it has partitions. Null: leave them."),
+    FIELD_KNOWABLE(expansion_request, partitions,
+                   .help =
+                       "Partitions that each input topic shall have: more than now. Null: leave "
+                       "them. Exactly one of the two is given."),
+    FIELD_BOOL(expansion_request, dry_run,
+               .help = "Only answer what it would take, or why it would be refused."),
+    FIELD_STRING(expansion_request, reason, 0, API_TEXT_BYTES_MAX,
+                 .help = "Why, for people who look later; or null."),
+};
+SCHEMA_TYPE(expansion_request, "More processors, or more partitions, for a job.");
 
 static const struct schema_field plan_request_fields[] = {
     FIELD_ENUM(plan_request, change, schema_names_planned_change, .required = true,
@@ -54,7 +69,8 @@ static const struct schema_field plan_move_fields[] = {
                        "owner without the steps of the present one; hand_over: the target learns "
                        "it, then the source gives it up; cancel: the hand-over under way to the "
                        "target ends, and the source keeps it; standby: the target learns it for "
-                       "good; end_standby: the source is its standby no more."),
+                       "good; end_standby: the source is its standby no more; split: a new "
+                       "processor gets a part of what the source has."),
     FIELD_BOOL(plan_move, waits, .required = true,
                .help = "Whether it would not begin at once; the reason says what it waits for."),
     FIELD_NAME(plan_move, job, .required = true, .help = "Name of the job."),
@@ -100,3 +116,20 @@ static const struct schema_field plan_view_fields[] = {
                            "would begin at once; null when that of some is unknown."),
 };
 SCHEMA_TYPE(plan_view, "What a change would move, and what that would take.");
+
+static const struct schema_field expansion_plan_fields[] = {
+    FIELD_NAME(expansion_plan, job, .required = true, .help = "Name of the job."),
+    FIELD_UINT32(expansion_plan, processors, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Processors that it would have."),
+    FIELD_UINT32(expansion_plan, partitions, 1, API_PARTITIONS_MAX, .required = true,
+                 .help = "Partitions that each input topic would have."),
+    FIELD_OBJECTS(expansion_plan, moves, plan_move, API_PLAN_MOVES_MAX, .required = true,
+                  .help = "What would move, one after the other."),
+    FIELD_KNOWABLE(expansion_plan, records, .required = true,
+                   .help = "Records of all moves; null when those of some are unknown."),
+    FIELD_KNOWABLE(expansion_plan, state_bytes, .required = true,
+                   .help = "Bytes of state of all moves; null when those of some are unknown."),
+    FIELD_KNOWABLE(expansion_plan, eta_ms, .required = true,
+                   .help = "Milliseconds until all is learned; null when that of some is unknown."),
+};
+SCHEMA_TYPE(expansion_plan, "What an expansion would take.");

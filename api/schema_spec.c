@@ -88,8 +88,9 @@ static const struct schema_field job_spec_fields[] = {
                  .help = "Warm copies of each processor, on other agents: they take over at once "
                          "when its owner is lost."),
     FIELD_BOOL(job_spec, auto_expand,
-               .help = "Adds a processor when an agent joins and gets nothing (true is not "
-                       "available in this version)."),
+               .help =
+                   "Adds processors, one after the other, as long as there are more agents that "
+                   "could have one than processors."),
     FIELD_UINT32(job_spec, max_processors, 0, API_PARTITIONS_MAX,
                  .help = "Most processors that the job may grow to; 0: as many as partitions."),
     FIELD_INT64(job_spec, commit_interval_ms, 10, 60000, .fallback = 100,

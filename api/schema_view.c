@@ -372,7 +372,7 @@ SCHEMA_TYPE(agent_view, "An agent.");
 static const struct schema_field operation_view_fields[] = {
     FIELD_STRING(operation_view, id, 1, 64, .required = true, .help = "Id of the operation."),
     FIELD_NAME(operation_view, kind, .required = true,
-               .help = "create_job, delete_job, move or rebalance."),
+               .help = "create_job, delete_job, move, rebalance or expand_processors."),
     FIELD_NAME(operation_view, job, .required = true, .help = "Name of the job."),
     FIELD_ENUM(operation_view, state, schema_names_operation_state, .required = true,
                .help = "Where the operation is in its life."),
@@ -391,10 +391,13 @@ static const struct schema_field handoff_view_fields[] = {
     FIELD_UINT64(handoff_view, id, .required = true, .help = "Number of the hand-over; rises."),
     FIELD_ENUM(handoff_view, kind, schema_names_handoff_kind, .required = true,
                .help = "relocate: a processor goes to another agent as a whole; split: a part "
-                       "of it, to a new processor (not made by this version)."),
+                       "of it, to a new processor."),
     FIELD_NAME(handoff_view, job, .required = true, .help = "Name of the job."),
     FIELD_UINT32(handoff_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
-                 .help = "Processor number."),
+                 .help = "Processor number; of a split that of the new one."),
+    FIELD_KNOWABLE(handoff_view, parent, .required = true,
+                   .help = "Of a split: number of the processor that it takes partitions of; "
+                           "else null."),
     FIELD_ENUM(handoff_view, state, schema_names_handoff_state, .required = true,
                .help = "Where the hand-over is; done, cancelled and failed are ends."),
     FIELD_BOOL(
@@ -542,9 +545,11 @@ static const struct schema_type *const types[] = {
     &schema_handoff_view,
     &schema_move_request,
     &schema_rebalance_request,
+    &schema_expansion_request,
     &schema_plan_request,
     &schema_plan_move,
     &schema_plan_view,
+    &schema_expansion_plan,
     &schema_event_view,
     &schema_job_page,
     &schema_processor_page,

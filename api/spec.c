@@ -140,13 +140,6 @@ static void check_settings(const struct job_spec *spec, struct codec_faults *fau
                          "needs an output topic: it adds headers to the outputs");
 }
 
-static void check_available(const struct job_spec *spec, struct codec_faults *faults)
-{
-    if (spec->auto_expand)
-        codec_faults_add(faults, "/auto_expand",
-                         "must be false: expansion is not available in this version");
-}
-
 enum err_code spec_check(const struct job_spec *spec, struct codec_faults *reterr_faults)
 {
     size_t before = reterr_faults->count;
@@ -157,7 +150,6 @@ enum err_code spec_check(const struct job_spec *spec, struct codec_faults *reter
     check_errors(spec, reterr_faults);
     check_counts(spec, reterr_faults);
     check_settings(spec, reterr_faults);
-    check_available(spec, reterr_faults);
     return reterr_faults->count > before || was_full ? ERR_INVALID : ERR_NONE;
 }
 
@@ -182,8 +174,9 @@ static const struct {
     {"logic", advice_recreate},
     {"delivery", advice_recreate},
     {"stateful", advice_recreate},
-    {"processors", "it is the number at creation, from which the placement of keys is computed; "
-                   "expansion is not available in this version"},
+    {"processors",
+     "it is the number at creation, from which the placement of keys is computed; POST "
+     ".../expansions makes more"},
     {"initial_partitions", advice_creation},
     {"partitioner", advice_creation},
     {"start", advice_creation},

@@ -30,6 +30,14 @@ struct rebalance_request {
     char *plan;
 };
 
+/* POST /v1/jobs/{job}/expansions: one of the two counts, API_UNKNOWN being the other. */
+struct expansion_request {
+    int64_t processors;
+    int64_t partitions;
+    bool dry_run; /* only say what it would take */
+    char *reason;
+};
+
 /* Of a job, or of the planner for all jobs (maintenance), as PUT .../pause, .../resume and
  * /v1/maintenance left it. */
 struct pause_view {

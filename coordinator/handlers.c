@@ -482,6 +482,7 @@ bool handlers_is_read(enum route_id id)
     case ROUTE_DRAIN_CANCEL:
     case ROUTE_JOB_MOVE:
     case ROUTE_JOB_REBALANCE:
+    case ROUTE_JOB_EXPAND:
     case ROUTE_JOB_PAUSE:
     case ROUTE_JOB_RESUME:
     case ROUTE_JOB_SKIP:

@@ -7,7 +7,6 @@
 #include "api/spec.h"
 #include "api/text.h"
 #include "common/mem.h"
-#include "coordinator/core/dry_run.h"
 #include "coordinator/core/view.h"
 #include "coordinator/http_private.h"
 #include "coordinator/request.h"
@@ -17,7 +16,7 @@ static const struct httpd_target *target_of(const struct exchange *exchange)
     return &exchange->request->target;
 }
 
-static char *api_actor(const struct exchange *exchange)
+char *handlers_write_actor(const struct exchange *exchange)
 {
     return mem_printf("api %s", exchange->request->peer);
 }
@@ -66,7 +65,7 @@ static bool read_if_none_match(struct exchange *exchange, struct coord_event *ev
 
 /* ---- jobs */
 
-static bool check_job_name(struct exchange *exchange)
+bool handlers_write_check_job(struct exchange *exchange)
 {
     const char *name = exchange->match.parameters[0];
     if (schema_name_valid(name))
@@ -96,7 +95,7 @@ static bool decode_spec(struct exchange *exchange, struct job_spec *ret_spec)
 static void put_job(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_JOB_PUT};
-    if (!check_job_name(exchange) || !read_if_match(exchange, &event) ||
+    if (!handlers_write_check_job(exchange) || !read_if_match(exchange, &event) ||
         !read_if_none_match(exchange, &event))
         return;
     if (event.if_none_match && event.if_match != 0) {
@@ -107,41 +106,42 @@ static void put_job(struct exchange *exchange)
     if (!decode_spec(exchange, &event.spec))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
 static void delete_job(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_JOB_DELETE};
-    if (!check_job_name(exchange) || !read_if_match(exchange, &event))
+    if (!handlers_write_check_job(exchange) || !read_if_match(exchange, &event))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
 static void move_processor(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_MOVE};
-    if (!check_job_name(exchange) || !exchange_decode(exchange, &schema_move_request, &event.move))
+    if (!handlers_write_check_job(exchange) ||
+        !exchange_decode(exchange, &schema_move_request, &event.move))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
 static void rebalance_job(struct exchange *exchange)
 {
     struct rebalance_request request = {0};
-    if (!check_job_name(exchange) ||
+    if (!handlers_write_check_job(exchange) ||
         !exchange_decode(exchange, &schema_rebalance_request, &request))
         return;
     struct coord_event event = {.kind = COORD_EVENT_REBALANCE,
                                 .name = mem_strdup(exchange->match.parameters[0]),
                                 .reason = request.reason,
                                 .plan = request.plan,
-                                .actor = api_actor(exchange)};
+                                .actor = handlers_write_actor(exchange)};
     exchange_post(exchange, &event);
 }
 
@@ -149,12 +149,13 @@ static void hold_job(struct exchange *exchange)
 {
     bool pause = exchange->match.route->id == ROUTE_JOB_PAUSE;
     struct pause_request request = {0};
-    if (!check_job_name(exchange) || !exchange_decode(exchange, &schema_pause_request, &request))
+    if (!handlers_write_check_job(exchange) ||
+        !exchange_decode(exchange, &schema_pause_request, &request))
         return;
     struct coord_event event = {.kind = pause ? COORD_EVENT_PAUSE : COORD_EVENT_RESUME,
                                 .name = mem_strdup(exchange->match.parameters[0]),
                                 .reason = request.reason,
-                                .actor = api_actor(exchange)};
+                                .actor = handlers_write_actor(exchange)};
     exchange_post(exchange, &event);
 }
 
@@ -163,48 +164,38 @@ static void set_maintenance(struct exchange *exchange)
     struct coord_event event = {.kind = COORD_EVENT_MAINTENANCE};
     if (!exchange_decode(exchange, &schema_maintenance_request, &event.maintenance))
         return;
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
 static void skip_record(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_SKIP};
-    if (!check_job_name(exchange) || !exchange_decode(exchange, &schema_skip_request, &event.skip))
+    if (!handlers_write_check_job(exchange) ||
+        !exchange_decode(exchange, &schema_skip_request, &event.skip))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
 static void choose_offsets(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_OFFSETS};
-    if (!check_job_name(exchange) ||
+    if (!handlers_write_check_job(exchange) ||
         !exchange_decode(exchange, &schema_offsets_request, &event.offsets))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
-static void look_ahead(struct exchange *exchange)
+static void mend_job(struct exchange *exchange)
 {
-    struct coord_event event = {.kind = COORD_EVENT_PLAN};
-    const char *detail = NULL;
-    if (!exchange_decode(exchange, &schema_plan_request, &event.plan_request))
-        return;
-    const char *pointer = dry_run_find_fault(&event.plan_request, &detail);
-    if (pointer != NULL) {
-        struct codec_faults faults = {0};
-        codec_faults_add(&faults, pointer, "%s", detail);
-        exchange_faults(exchange, &faults);
-        codec_faults_finish(&faults);
-        schema_free(&schema_plan_request, &event.plan_request);
-        return;
-    }
-    event.actor = api_actor(exchange);
-    exchange_post(exchange, &event);
+    if (exchange->match.route->id == ROUTE_JOB_SKIP)
+        skip_record(exchange);
+    else
+        choose_offsets(exchange);
 }
 
 static void make_backup(struct exchange *exchange)
@@ -219,7 +210,7 @@ static void forget_agent(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_AGENT_FORGET,
                                 .name = mem_strdup(exchange->match.parameters[0]),
-                                .actor = api_actor(exchange)};
+                                .actor = handlers_write_actor(exchange)};
     exchange_post(exchange, &event);
 }
 
@@ -229,7 +220,7 @@ static void set_eligibility(struct exchange *exchange)
     if (!exchange_decode(exchange, &schema_eligibility_request, &event.eligibility))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
@@ -239,7 +230,7 @@ static void drain_agent(struct exchange *exchange)
     if (!exchange_decode(exchange, &schema_drain_request, &event.drain))
         return;
     event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
@@ -247,7 +238,7 @@ static void cancel_drain(struct exchange *exchange)
 {
     struct coord_event event = {.kind = COORD_EVENT_DRAIN_CANCEL,
                                 .name = mem_strdup(exchange->match.parameters[0]),
-                                .actor = api_actor(exchange)};
+                                .actor = handlers_write_actor(exchange)};
     exchange_post(exchange, &event);
 }
 
@@ -292,7 +283,7 @@ static void get_operation(struct exchange *exchange)
     struct coord_event event = {.kind = COORD_EVENT_OPERATION_WAIT,
                                 .operation = id,
                                 .wait_ms = wait_ms,
-                                .actor = api_actor(exchange)};
+                                .actor = handlers_write_actor(exchange)};
     exchange_post(exchange, &event);
 }
 
@@ -301,7 +292,7 @@ static void cancel_operation(struct exchange *exchange)
     struct coord_event event = {.kind = COORD_EVENT_OPERATION_CANCEL};
     if (!read_operation_id(exchange, &event.operation))
         return;
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
@@ -397,7 +388,7 @@ static void cancel_handoff(struct exchange *exchange)
     struct coord_event event = {.kind = COORD_EVENT_HANDOFF_CANCEL};
     if (!read_handoff_id(exchange, &event.handoff))
         return;
-    event.actor = api_actor(exchange);
+    event.actor = handlers_write_actor(exchange);
     exchange_post(exchange, &event);
 }
 
@@ -456,7 +447,8 @@ void handlers_write(struct exchange *exchange)
         set_maintenance(exchange);
         return;
     case ROUTE_PLAN:
-        look_ahead(exchange);
+    case ROUTE_JOB_EXPAND:
+        handlers_plan(exchange);
         return;
     case ROUTE_HANDOFFS_LIST:
         list_handoffs(exchange);
@@ -480,10 +472,8 @@ void handlers_write(struct exchange *exchange)
         list_events(exchange);
         return;
     case ROUTE_JOB_SKIP:
-        skip_record(exchange);
-        return;
     case ROUTE_JOB_OFFSETS:
-        choose_offsets(exchange);
+        mend_job(exchange);
         return;
     case ROUTE_BACKUP:
         make_backup(exchange);

@@ -54,4 +54,12 @@ void handlers_write(struct exchange *exchange);
 void handlers_agent(struct exchange *exchange);
 bool handlers_is_read(enum route_id id);
 
+/* "api <peer>": free() */
+char *handlers_write_actor(const struct exchange *exchange);
+/* That the path names what can be a job; false: answered. */
+bool handlers_write_check_job(struct exchange *exchange);
+
+/* handlers_plan.c: looks ahead, and expansions. */
+void handlers_plan(struct exchange *exchange);
+
 #endif

@@ -432,7 +432,8 @@ enum err_code store_read_operation(const struct store *store, sqlite3_stmt *stat
                                       .created_at = store_column_int(statement, 8),
                                       .updated_at = store_column_int(statement, 9),
                                       .processor = store_column_known(statement, 10),
-                                      .target = store_column_text(statement, 11)};
+                                      .target = store_column_text(statement, 11),
+                                      .goal = store_column_known(statement, 12)};
     return ERR_NONE;
 }
 

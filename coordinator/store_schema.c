@@ -275,6 +275,11 @@ static const char *const migrations[] = {
     "  hold TEXT NOT NULL CHECK (hold IN ('frozen', 'waiting', 'starting')),"
     "  since_at INTEGER NOT NULL"
     ") STRICT, WITHOUT ROWID;",
+
+    /* ---- 11: expansions, each with the count that is wanted */
+
+    "ALTER TABLE operations ADD COLUMN goal INTEGER;"
+    "ALTER TABLE handoffs ADD COLUMN parent INTEGER;", /* of splits */
 };
 
 int store_schema_version(void)
@@ -288,14 +293,15 @@ const char *store_schema_migration(int version)
     return migrations[version - 1];
 }
 
-const char *const store_names_step[] = {"commit_starts", "sample", "close_tasks",
-                                        "fence",         "queue",  "hand_over",
-                                        "even_out",      "end",    NULL};
-const char *const store_names_kind[] = {"create_job", "delete_job", "move", "rebalance", NULL};
+const char *const store_names_step[] = {"commit_starts", "sample",    "close_tasks", "fence",
+                                        "queue",         "hand_over", "even_out",    "split",
+                                        "end",           NULL};
+const char *const store_names_kind[] = {"create_job", "delete_job",        "move",
+                                        "rebalance",  "expand_processors", NULL};
 
 #define OPERATION_COLUMNS                                                                          \
     "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at,"          \
-    " processor, target"
+    " processor, target, goal"
 #define ARRIVAL_COLUMNS                                                                            \
     "job, agent, incarnation, open, refused, refused_detail, refused_processor, refused_at"
 
@@ -303,7 +309,7 @@ const char *const store_names_kind[] = {"create_job", "delete_job", "move", "reb
     "id, kind, job, job_incarnation, processor, partitions, state, forced, planned, source,"       \
     " source_incarnation, source_epoch, target, target_incarnation, target_epoch, operation,"      \
     " reason, error, started_at, changed_at, stopped_at, learning_ms, caught_up_ms,"               \
-    " releasing_ms, released_ms, activating_ms, output_gap_ms"
+    " releasing_ms, released_ms, activating_ms, output_gap_ms, parent"
 #define EVENT_COLUMNS "id, at, kind, job, processor, agent, operation, actor, detail"
 #define UNFINISHED    "state IN ('pending', 'running')"
 #define ENDED         "state IN ('done', 'cancelled', 'failed')"
@@ -396,10 +402,10 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_OPERATION_PUT] =
         "INSERT INTO operations (" OPERATION_COLUMNS ")"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
         " ON CONFLICT (id) DO UPDATE SET kind = ?2, job = ?3, job_incarnation = ?4, state = ?5,"
         " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10,"
-        " processor = ?11, target = ?12",
+        " processor = ?11, target = ?12, goal = ?13",
     [STORE_OPERATION_LIST] =
         "SELECT " OPERATION_COLUMNS " FROM operations WHERE " UNFINISHED
         " OR id IN (SELECT id FROM operations WHERE NOT " UNFINISHED " ORDER BY id DESC LIMIT ?1)",
@@ -419,7 +425,7 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
     [STORE_HANDOFF_PUT] =
         "INSERT OR REPLACE INTO handoffs (" HANDOFF_COLUMNS ")"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        " ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
+        " ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
     [STORE_HANDOFF_LIST] =
         "SELECT " HANDOFF_COLUMNS " FROM handoffs WHERE NOT " ENDED " ORDER BY id",
     [STORE_HANDOFF_GET] = "SELECT " HANDOFF_COLUMNS " FROM handoffs WHERE id = ?1",

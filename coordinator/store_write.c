@@ -266,6 +266,7 @@ static enum err_code write_operation(struct store *store, const struct operation
     store_bind_int(statement, 10, row->updated_at);
     store_bind_known(statement, 11, row->processor);
     store_bind_text(statement, 12, row->target);
+    store_bind_known(statement, 13, row->goal);
     return store_run(store, STORE_OPERATION_PUT, reterr);
 }
 

@@ -157,6 +157,7 @@ struct handoff_row { /* see coordinator/core/handoff.h */
     char *job;
     char *job_incarnation;
     uint32_t processor;
+    int64_t parent;              /* of a split: the processor that has them now; API_UNKNOWN */
     struct uint_list partitions; /* S1 that moves */
     enum handoff_state state;
     bool forced;  /* the source was lost: its steps were skipped */
@@ -205,7 +206,8 @@ enum operation_kind {
     OPERATION_KIND_CREATE_JOB,
     OPERATION_KIND_DELETE_JOB,
     OPERATION_KIND_MOVE,
-    OPERATION_KIND_REBALANCE
+    OPERATION_KIND_REBALANCE,
+    OPERATION_KIND_EXPAND_PROCESSORS
 };
 
 enum operation_step {
@@ -220,6 +222,8 @@ enum operation_step {
     OPERATION_STEP_HAND_OVER, /* wait for the hand-over of the same operation */
     /* rebalance */
     OPERATION_STEP_EVEN_OUT, /* until no agent of the job is owed anything */
+    /* expand_processors */
+    OPERATION_STEP_SPLIT, /* one split after the other, until there are `goal` processors */
     OPERATION_STEP_END
 };
 
@@ -232,6 +236,7 @@ struct operation_row {
     enum operation_step step;
     int64_t processor; /* move; API_UNKNOWN */
     char *target;      /* move: agent id, or NULL */
+    int64_t goal;      /* expansions: the count that is wanted; API_UNKNOWN */
     char *reason;      /* given by the caller, or NULL */
     char *error;       /* why it failed, or what it retries; NULL */
     int64_t created_at;

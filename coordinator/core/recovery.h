@@ -38,8 +38,9 @@ struct recovery_stamps {
     char *job;
     char *incarnation;
     bool read;
-    uint64_t epoch; /* highest in the stamps; 0: there are none */
-    bool own;       /* an owner of this incarnation of the job has stamped */
+    uint64_t epoch;      /* highest in the stamps; 0: there are none */
+    uint32_t processors; /* that have stamped, by the highest number; 0: none has */
+    bool own;            /* an owner of this incarnation of the job has stamped */
     struct {
         struct input_offset *items;
         size_t count;

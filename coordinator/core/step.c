@@ -35,6 +35,9 @@ void coord_event_finish(struct coord_event *event)
     case COORD_EVENT_MOVE:
         schema_free(&schema_move_request, &event->move);
         break;
+    case COORD_EVENT_EXPAND:
+        schema_free(&schema_expansion_request, &event->expansion);
+        break;
     case COORD_EVENT_ELIGIBILITY:
         schema_free(&schema_eligibility_request, &event->eligibility);
         break;
@@ -338,6 +341,8 @@ static void handle_moves(struct step *step)
         step_move(step);
     else if (step->event->kind == COORD_EVENT_REBALANCE)
         step_rebalance(step);
+    else if (step->event->kind == COORD_EVENT_EXPAND)
+        step_expand(step);
     else if (step->event->kind == COORD_EVENT_PLAN)
         step_plan(step);
     else
@@ -393,6 +398,7 @@ static void handle(struct step *step)
         return;
     case COORD_EVENT_MOVE:
     case COORD_EVENT_REBALANCE:
+    case COORD_EVENT_EXPAND:
     case COORD_EVENT_PLAN:
     case COORD_EVENT_HANDOFF_CANCEL:
         handle_moves(step);
@@ -480,6 +486,7 @@ static void follow_up(struct step *step)
     step_expire_creations(step);
     step_advance_handoffs(step);
     step_advance_drains(step);
+    step_expand_auto(step);
     step_advance_operations(step);
     step_look_at_topics(step);
     step_look_at_groups(step);

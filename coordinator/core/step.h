@@ -40,6 +40,7 @@ enum coord_event_kind {
     COORD_EVENT_OPERATION_CANCEL, /* operation */
     COORD_EVENT_MOVE,             /* name, move */
     COORD_EVENT_REBALANCE,        /* name, reason, plan */
+    COORD_EVENT_EXPAND,           /* name, expansion */
     COORD_EVENT_PLAN,             /* plan_request: what it would move; nothing is done */
     COORD_EVENT_HANDOFF_CANCEL,   /* handoff; 404 when it has ended: the store may have it */
     COORD_EVENT_REQUEST_GONE,     /* request: its client went away; forget it, answer nothing */
@@ -77,6 +78,7 @@ struct coord_event {
         struct skip_request skip;
         struct offsets_request offsets;
         struct plan_request plan_request;
+        struct expansion_request expansion;
         struct kafka_result kafka;
     };
 };

@@ -224,6 +224,11 @@ void step_job_put(struct step *step)
 
 void step_job_renew_documents(struct step *step, const struct job *job)
 {
+    const struct processor *nascent = cluster_nascent(job);
+    struct agent *learner =
+        nascent != NULL ? cluster_agent(step->cluster, nascent->handoff->row.target) : NULL;
+    if (learner != NULL)
+        step_renew_document(step, learner);
     for (size_t i = 0; i < job->processors.count; i++) {
         const char *owner = job->processors.items[i].placement.agent;
         const struct handoff *handoff = job->processors.items[i].handoff;
@@ -249,7 +254,7 @@ static void begin_deletion(struct step *step, struct job *job)
         step_end_operation(step, creating, OPERATION_STATE_CANCELLED, "the job is being deleted");
     }
     step_cancel_moves(step, job, "the job is being deleted");
-    step_cancel_handoffs(step, job, "the job is being deleted");
+    step_cancel_handoffs(step, job, false, "the job is being deleted");
     step_end_standbys(step, job, "the job is being deleted");
     uint64_t id = step_start_operation(step, OPERATION_KIND_DELETE_JOB, OPERATION_STEP_CLOSE_TASKS,
                                        &job->row, step->event->reason);

@@ -36,6 +36,7 @@ uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                                 .state = OPERATION_STATE_RUNNING,
                                 .step = first,
                                 .processor = API_UNKNOWN,
+                                .goal = API_UNKNOWN,
                                 .reason = rows_text_copy(reason),
                                 .created_at = step->event->now_at,
                                 .updated_at = step->event->now_at,
@@ -313,6 +314,10 @@ static void advance(struct step *step, struct operation *operation)
     if (operation->row.kind == OPERATION_KIND_MOVE ||
         operation->row.kind == OPERATION_KIND_REBALANCE) {
         step_advance_move(step, operation, job);
+        return;
+    }
+    if (operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS) {
+        step_advance_expansion(step, operation, job);
         return;
     }
     if (operation->row.step == OPERATION_STEP_CLOSE_TASKS) {

@@ -90,6 +90,8 @@ static void raise_counters(struct recovered *recovered)
         for (size_t t = 0; t < said->tasks.count; t++) {
             raise(&meta->epoch, said->tasks.items[t].epoch);
             raise(&meta->handoff_id, said->tasks.items[t].handoff);
+            raise(&meta->handoff_id, said->tasks.items[t].split_handoff);
+            raise(&meta->epoch, said->tasks.items[t].split_epoch);
         }
     }
     for (size_t i = 0; i < cluster->recovery.stamps.count; i++)
@@ -101,10 +103,19 @@ static void raise_counters(struct recovered *recovered)
 
 /* ---- jobs */
 
+/* What is told next is about more processors. */
+static void end_split(struct step *step, const struct job *job)
+{
+    if (job->nascent)
+        step_handoff_end(step, cluster_nascent(job)->handoff, HANDOFF_STATE_CANCELLED, REASON,
+                         NULL);
+}
+
 /* It is of an earlier time: deleted since, and another has its name or its group. */
 static void drop_job(struct step *step, struct job *job)
 {
     struct operation *operation = cluster_operation(step->cluster, job->row.operation);
+    end_split(step, job);
     if (operation != NULL && !view_operation_finished(operation->row.state))
         step_end_operation(step, operation, OPERATION_STATE_CANCELLED, REASON);
     step_event(step, (struct event_about){"job_deleted", .job = job->row.name},
@@ -219,6 +230,8 @@ static void take_job(struct recovered *recovered, const struct document_job *tol
     if (known != NULL && known->row.state == JOB_STATE_CREATING)
         end_creation(step, known);
     if (known != NULL) {
+        if (told->processors > known->row.processors)
+            end_split(step, known);
         rows_copy_job(&change.job, &known->row);
     } else {
         change.job = (struct job_row){.name = mem_strdup(told->name),
@@ -414,6 +427,10 @@ static bool place(struct recovered *recovered, const struct job *job, struct pro
         if (placement->agent != NULL && strcmp(placement->agent, agent->row.agent_id) != 0)
             step_take_away(step, processor, REASON);
         give(step, processor, agent, task);
+        if (task->split_handoff != 0 && !job->nascent &&
+            task->split_processor == job->processors.count &&
+            task->split_processor < job->row.partitions)
+            step_split_recovered(step, job, processor, task);
         return true;
     }
     if (placement->agent == NULL)
@@ -472,7 +489,8 @@ static void end_what_was_under_way(struct step *step)
     const struct cluster *cluster = step->cluster;
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
-        step_cancel_handoffs(step, job, REASON);
+        /* A source that was told to split may yet do so: that goes on. */
+        step_cancel_handoffs(step, job, true, REASON);
         step_cancel_moves(step, job, REASON);
         step_end_standbys(step, job, REASON);
     }
@@ -494,6 +512,28 @@ static void say(const struct recovered *recovered)
         recovered->kept, recovered->without_owner);
 }
 
+/* Processors only come about by a stamp on the offsets of what they get (D3.1): those that have one
+ * are there, whatever database and agents know. */
+static void grow_by_stamps(struct step *step)
+{
+    const struct cluster *cluster = step->cluster;
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        const struct job *job = cluster->jobs.items[i];
+        const struct recovery_stamps *stamps =
+            step_recovery_stamps(cluster, job->row.name, job->row.incarnation);
+        if (stamps == NULL || job->row.state != JOB_STATE_RUNNING ||
+            stamps->processors <= job->row.processors || stamps->processors > job->row.partitions)
+            continue;
+        end_split(step, job);
+        struct change change = step_job_change(job);
+        change.job.processors = stamps->processors;
+        change.job.map_version++;
+        step_change(step, &change);
+        step_event(step, (struct event_about){"job_recovered", .job = job->row.name},
+                   "it has %u processors by what is committed", stamps->processors);
+    }
+}
+
 void step_recovered(struct step *step)
 {
     struct recovered recovered = {.step = step, .before = step->cluster->meta};
@@ -501,6 +541,7 @@ void step_recovered(struct step *step)
     raise_counters(&recovered);
     end_what_was_under_way(step);
     take_jobs(&recovered);
+    grow_by_stamps(step);
     step_recovered_skips(step);
     take_agents(&recovered);
     place_all(&recovered);

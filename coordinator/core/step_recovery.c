@@ -254,6 +254,8 @@ static void keep_stamps(struct recovery_stamps *stamps, const struct kafka_resul
             strcmp(stamp.incarnation, stamps->incarnation) != 0)
             continue;
         stamps->own = stamps->own || stamp.epoch > 0;
+        if (stamp.epoch > 0 && stamp.processor >= stamps->processors)
+            stamps->processors = stamp.processor + 1;
         if (stamp.epoch > stamps->epoch)
             stamps->epoch = stamp.epoch;
     }

@@ -151,6 +151,8 @@ const char *view_operation_kind(enum operation_kind kind)
         return "move";
     case OPERATION_KIND_REBALANCE:
         return "rebalance";
+    case OPERATION_KIND_EXPAND_PROCESSORS:
+        return "expand_processors";
     }
     assert(!"a kind of operation");
     return NULL;
@@ -179,6 +181,8 @@ static const char *step_text(enum operation_step step)
         return "waiting for the hand-over, see /v1/handoffs";
     case OPERATION_STEP_EVEN_OUT:
         return "waiting until the job's processors are spread evenly, see /v1/handoffs";
+    case OPERATION_STEP_SPLIT:
+        return "splitting processors, one after the other, see /v1/handoffs";
     case OPERATION_STEP_END:
         return "done";
     }
@@ -209,6 +213,7 @@ void view_handoff(const struct handoff_row *row, struct handoff_view *ret_view)
         .kind = row->kind,
         .job = mem_strdup(row->job),
         .processor = row->processor,
+        .parent = row->parent,
         .state = row->state,
         .forced = row->forced,
         .source = mem_strdup(row->source),

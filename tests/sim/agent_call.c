@@ -180,8 +180,7 @@ static struct kafka_offsets offsets_of(const struct sim_task *task)
         offsets.of[agent_partition(task, i)] =
             (struct task_committed){.offset = task->core.partitions[i].committing,
                                     .stamped = true,
-                                    .stamp = task_stamp(&task->core)};
-        offsets.of[agent_partition(task, i)].stamp.records = task->core.partitions[i].records;
+                                    .stamp = task_stamp(&task->core, i)};
     }
     return offsets;
 }
@@ -218,8 +217,12 @@ static enum kafka_reply fetch_offsets(struct world *world, const struct sim_task
                                       struct task_committed *ret_committed)
 {
     struct task_committed committed[KAFKA_PARTITIONS_MAX];
-    enum kafka_reply result = kafka_fetch_offsets(&world->kafka, task->processor, committed);
+    uint32_t wanted = 0;
+    enum kafka_reply result;
 
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        wanted |= UINT32_C(1) << agent_partition(task, i);
+    result = kafka_fetch_offsets(&world->kafka, wanted, committed);
     for (size_t i = 0; i < task->core.partition_count && result == KAFKA_OK; i++)
         ret_committed[i] = committed[agent_partition(task, i)];
     return result;
@@ -466,6 +469,9 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
         break;
     case TASK_ACTION_UNASSIGN:
         task->assigned = false;
+        break;
+    case TASK_ACTION_FORGET:
+        agent_forget(world, task);
         break;
     case TASK_ACTION_CLOSE:
         close_all(world, task);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hash/linhash.h"
 #include "common/mem.h"
 #include "tests/sim/world.h"
 
@@ -111,6 +112,9 @@ static struct task_config make_config(const struct document_job *job, uint32_t p
 {
     struct task_config config = {
         .processor = processor,
+        .parent = processor < job->processors_initial
+                      ? processor
+                      : linhash_parent(processor, job->processors_initial),
         .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
         .stateful = job->spec.stateful,
         .commit_interval_ms = 50,
@@ -147,6 +151,8 @@ struct sim_task *agent_task_start(struct world *world, size_t agent, const struc
     agent_take_rested(told, task->inbox.t1);
     agent_take_skips(world, told, task);
     (void)use_skips(task);
+    agent_take_split(told, task);
+    agent_use_split(world, task, &task->core.desired);
     agent_event(task, TASK_EVENT_START, NULL, NULL)->offsets =
         told->paused_t1.count > 0 ? find_rested(task) : NULL;
     agent_publish(world, task);
@@ -188,6 +194,7 @@ static struct sim_report report_of(const struct sim_task *task)
         .epoch = task_epoch(core),
         .handoff = core->desired.handoff,
         .released = core->released,
+        .split = core->split_done,
         .consuming = task_may_output(core),
         .caught_up_lag = task_caught_up_lag(core),
         .halted_offset = API_UNKNOWN,
@@ -262,7 +269,8 @@ static void take_desired(struct world *world, struct sim_task *task)
 
     world->tally->of[TALLY_STANDBY_LEARNS] +=
         task->role == TASK_ROLE_STANDBY && task->inbox.role == TASK_ROLE_LEARNER;
-    if (task->role == TASK_ROLE_ACTIVE && task->inbox.role != TASK_ROLE_ACTIVE) {
+    if ((task->role == TASK_ROLE_ACTIVE && task->inbox.role != TASK_ROLE_ACTIVE) ||
+        !agent_has_same_sets(task)) {
         (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
         return;
     }
@@ -270,6 +278,7 @@ static void take_desired(struct world *world, struct sim_task *task)
     event->desired = desired_of(task->inbox.role, task->inbox.epoch, task->inbox.handoff,
                                 task->inbox.release, task->inbox.paused);
     event->desired.seed = task->inbox.seed;
+    agent_use_split(world, task, &event->desired);
     desire_hold(&event->desired, task->inbox.frozen, task->inbox.waiting);
     event->offsets = task->inbox.rested ? find_rested(task) : NULL;
     event->restart = use_skips(task) || task->inbox.skip_poison != task->skip_poison;

@@ -30,6 +30,7 @@ struct sim_report { /* what one task says of itself (agent/task_report.c) */
     enum task_state state;
     uint64_t epoch, handoff;
     bool released, consuming;
+    uint64_t split;
     int64_t caught_up_lag;
     int64_t t0[KAFKA_PARTITIONS_MAX], t1[KAFKA_PARTITIONS_MAX]; /* by partition */
     int64_t t2[KAFKA_PARTITIONS_MAX];
@@ -118,6 +119,8 @@ struct sim_task {
         enum task_role role;
         uint64_t epoch, handoff;
         bool release;
+        struct task_split split;
+        uint32_t leaving, owned; /* partitions, a bit each */
         bool skip_poison;
         int64_t followed[KAFKA_PARTITIONS_MAX]; /* by partition */
         bool paused, frozen, waiting;
@@ -215,6 +218,15 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
 void agent_observe_ranges(struct world *world, struct sim_task *task);
 void agent_serve_call(struct world *world, struct sim_task *task);
 void agent_take_positions(struct sim_task *task);
+/* agent_split.c: partitions that were given away have left. */
+void agent_forget(struct world *world, struct sim_task *task);
+/* What the document says of a split, for the inbox. */
+void agent_take_split(const struct document_task *told, struct sim_task *task);
+/* It is about the core's partitions from here on. */
+void agent_use_split(const struct world *world, struct sim_task *task,
+                     struct task_desired *desired);
+/* The task has the partitions that it is told to have, but for those that have left it as told. */
+bool agent_has_same_sets(const struct sim_task *task);
 /* agent_seed.c */
 void agent_seed_start(struct world *world, struct sim_task *task);
 void agent_seed_cancel(struct world *world, struct sim_task *task);

@@ -19,7 +19,7 @@ static void fill_progress(const struct world *world, const struct sim_report *re
     ret_report->progress.items =
         mem_calloc(world->kafka.partition_count, sizeof(*ret_report->progress.items));
     for (size_t i = 0; i < world->kafka.partition_count; i++) {
-        if (kafka_processor_of(&world->kafka, i) != report->processor)
+        if (report->t0[i] == API_UNKNOWN)
             continue;
         ret_report->progress.items[count++] = (struct partition_progress){.partition = (uint32_t)i,
                                                                           .t0 = report->t0[i],
@@ -32,14 +32,14 @@ static void fill_progress(const struct world *world, const struct sim_report *re
     ret_report->progress.count = count;
 }
 
-static void fill_consuming(const struct document_task *told, const struct sim_report *report,
-                           struct task_report *ret_report)
+static void fill_consuming(const struct sim_report *report, struct task_report *ret_report)
 {
-    if (!report->consuming || told == NULL)
+    if (!report->consuming)
         return;
-    ret_report->consuming.items =
-        mem_memdup(told->owned.items, told->owned.count * sizeof(*told->owned.items));
-    ret_report->consuming.count = told->owned.count;
+    ret_report->consuming.items = mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(uint32_t));
+    for (uint32_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        if (report->t0[i] != API_UNKNOWN)
+            ret_report->consuming.items[ret_report->consuming.count++] = i;
 }
 
 static void fill_halted(const struct sim_report *report, struct task_report *ret_report)
@@ -53,8 +53,7 @@ static void fill_halted(const struct sim_report *report, struct task_report *ret
 }
 
 static void fill_report(const struct world *world, const struct document_job *job,
-                        const struct document_task *told, const struct sim_report *report,
-                        struct task_report *ret_report)
+                        const struct sim_report *report, struct task_report *ret_report)
 {
     *ret_report = (struct task_report){
         .job = mem_strdup(WORLD_JOB),
@@ -65,9 +64,10 @@ static void fill_report(const struct world *world, const struct document_job *jo
         .epoch = report->epoch,
         .handoff = report->handoff,
         .released = report->released,
+        .split = report->split,
         .caught_up_lag = report->caught_up_lag};
     fill_progress(world, report, ret_report);
-    fill_consuming(told, report, ret_report);
+    fill_consuming(report, ret_report);
     fill_halted(report, ret_report);
     if (report->code[0] == '\0')
         return;
@@ -88,14 +88,13 @@ void agent_collect(struct world *world, size_t agent, struct agent_report *repor
         const struct sim_slot *slot = &self->slots[i];
 
         if (slot->used)
-            fill_report(world, &slot->job, &slot->told,
-                        slot->task != NULL ? &slot->task->report : &slot->report,
+            fill_report(world, &slot->job, slot->task != NULL ? &slot->task->report : &slot->report,
                         &report->tasks.items[count++]);
     }
     for (size_t i = 0; i < self->closed_count; i++) {
         /* A task that was started again says more than what was said of it before. */
         if (!self->slots[self->closed[i].processor].used)
-            fill_report(world, NULL, NULL, &self->closed[i], &report->tasks.items[count++]);
+            fill_report(world, NULL, &self->closed[i], &report->tasks.items[count++]);
     }
     report->tasks.count = count;
     self->closed_sending = self->closed_count;
@@ -146,6 +145,7 @@ static void slot_desire(const struct world *world, struct sim_slot *slot)
     slot->task->inbox.epoch = slot->told.epoch;
     slot->task->inbox.handoff = slot->told.handoff;
     slot->task->inbox.release = slot->told.release;
+    agent_take_split(&slot->told, slot->task);
     slot->task->inbox.paused = slot->job.paused;
     slot->task->inbox.seed = agent_seed_of(&slot->job, &slot->told);
     slot->task->inbox.frozen = slot->job.frozen;

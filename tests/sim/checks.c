@@ -78,17 +78,22 @@ static void check_outputs_of(struct world *world, const struct kafka_transaction
 }
 
 /* An offset that will be committed by the owner of a processor. */
-static void check_offset(struct world *world, size_t partition,
+static void check_offset(struct world *world, uint32_t processor, size_t partition,
                          const struct task_committed *committed)
 {
     struct checks *checks = &world->checks;
+    bool splits = committed->stamp.processor != processor;
     uint64_t epoch = committed->stamp.epoch;
     uint64_t believed = checks->believed[kafka_processor_of(&world->kafka, partition)];
 
     if (committed->offset > kafka_range(&world->kafka, partition).stable_end)
         checks_fail(world, "partition %zu: T1 %lld is past the last stable offset", partition,
                     (long long)committed->offset);
-    if (world->config.exactly_once) {
+    if (world->config.exactly_once && kafka_processor_of(&world->kafka, partition) != processor)
+        checks_fail(world, "partition %zu is committed by processor %u, but it is that of %u",
+                    partition, processor, kafka_processor_of(&world->kafka, partition));
+    /* A new processor's epoch may be older than that of its parent's present owner. */
+    if (world->config.exactly_once && !splits) {
         if (committed->offset < checks->committed[partition])
             checks_fail(world, "partition %zu: T1 goes back from %lld to %lld", partition,
                         (long long)checks->committed[partition], (long long)committed->offset);
@@ -130,9 +135,14 @@ static void on_transaction(void *arg, uint32_t processor,
     for (size_t i = 0; i < world->kafka.partition_count; i++) {
         check_outputs_of(world, transaction, i);
         if (transaction->offsets.of[i].offset != API_UNKNOWN)
-            check_offset(world, i, &transaction->offsets.of[i]);
+            check_offset(world, processor, i, &transaction->offsets.of[i]);
     }
     keep_vector(world, processor);
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+        if (transaction->offsets.of[i].offset != API_UNKNOWN &&
+            transaction->offsets.of[i].stamp.processor != processor)
+            keep_vector(world, transaction->offsets.of[i].stamp.processor);
+    }
 }
 
 static void on_output(void *arg, const struct kafka_output *output)
@@ -160,7 +170,7 @@ static void on_offsets(void *arg, uint32_t processor, const struct kafka_offsets
                 checks_fail(world, "partition %zu: offset %lld is passed without its output", i,
                             (long long)at);
         }
-        check_offset(world, i, &offsets->of[i]);
+        check_offset(world, processor, i, &offsets->of[i]);
     }
 }
 
@@ -218,9 +228,14 @@ void checks_followed(struct world *world, const struct sim_task *task)
 
     if (!task->core.desired.learner || !world->config.exactly_once || follows_nothing(task))
         return;
-    for (size_t i = checks->vectors[task->processor].count; i > 0; i--) {
-        if (is_vector(task, &checks->vectors[task->processor].items[i - 1]))
-            return;
+    /* What a split makes follows its parent until it is released. */
+    for (uint32_t from = 0; from < KAFKA_PROCESSORS_MAX; from++) {
+        if (from != task->processor && from != task->core.config.parent)
+            continue;
+        for (size_t i = checks->vectors[from].count; i > 0; i--) {
+            if (is_vector(task, &checks->vectors[from].items[i - 1]))
+                return;
+        }
     }
     checks_fail(world, "agent %zu task %u follows a T1 that was never committed as one",
                 task->agent, task->processor);
@@ -408,7 +423,10 @@ void checks_disk(struct world *world, const struct sim_task *task)
         int64_t learned = task->store->disk.learned[partition];
         struct kafka_counts reference;
 
-        if (learned == API_UNKNOWN)
+        /* Rows of what has gone to a new processor are unreachable here: an owner finds it gone
+         * before it reads, and what others make of a state without its T2 is never served. */
+        if (learned == API_UNKNOWN ||
+            kafka_processor_of(&world->kafka, partition) > task->processor)
             continue;
         if (learned > world->checks.highest[partition]) {
             checks_fail(world, "partition %zu: T2 %lld on disk is past T1 %lld", partition,
@@ -426,6 +444,16 @@ void checks_disk(struct world *world, const struct sim_task *task)
 
 /* ---- the end */
 
+/* Who needs the partition's history: what has gone to a processor that the coordinator does not
+ * know of yet is still read by its parent. */
+static uint32_t read_by(const struct world *world, size_t partition)
+{
+    const struct job *job = host_job(world);
+    uint32_t processor = kafka_processor_of(&world->kafka, partition);
+
+    return processor < job->processors.count ? processor : cluster_parent(job, processor);
+}
+
 bool checks_is_halted(const struct world *world, uint32_t processor, size_t agent)
 {
     const struct store_model *disk = &world->agents[agent].disks[processor];
@@ -436,7 +464,7 @@ bool checks_is_halted(const struct world *world, uint32_t processor, size_t agen
                               ? disk->disk.learned[i]
                               : world->kafka.partitions[i].origin;
 
-        if (kafka_processor_of(&world->kafka, i) == processor &&
+        if (read_by(world, i) == processor &&
             (world->checks.committed[i] < log_start ||
              (world->config.stateful &&
               (learned < log_start || lacks_records(world, i, disk, learned)))))

@@ -118,7 +118,8 @@ struct checks {
     } told;
     struct checks_owner before[KAFKA_PROCESSORS_MAX]; /* the step under way */
     struct checks_contact contacts[SIM_AGENTS_MAX];
-    bool superseded; /* the event of the step is of an earlier start of its agent */
+    uint32_t processors; /* of the job, before the step; 0: there is none */
+    bool superseded;     /* the event of the step is of an earlier start of its agent */
     struct checks_storm storm;
     struct checks_leaver leavers[SIM_AGENTS_MAX];
     bool planned; /* the event of the step names its plan */

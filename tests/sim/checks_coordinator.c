@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/schema.h"
+#include "common/hash/linhash.h"
 #include "common/mem.h"
 #include "coordinator/core/handoff.h"
 #include "coordinator/core/step_internal.h" /* HANDOFF_RETRY_MS */
@@ -111,7 +112,7 @@ static const struct agent *registered(const struct world *world, size_t agent)
 void checks_before_step(struct world *world, struct coord_event *event)
 {
     const struct job *job = host_job(world);
-    const char *incarnation;
+    const char *incarnation = NULL;
     const char *sender = sender_of(event, &incarnation);
 
     for (size_t i = 0; i < KAFKA_PROCESSORS_MAX; i++)
@@ -121,6 +122,7 @@ void checks_before_step(struct world *world, struct coord_event *event)
                 : (struct checks_owner){.agent = -1, .source = -1, .target = -1};
     checks_before_drain(world);
     checks_before_plan(world, event);
+    world->checks.processors = job != NULL ? job->row.processors : 0;
     world->checks.superseded = false;
     if (sender != NULL && event->kind != COORD_EVENT_AGENT_REGISTER) {
         const struct agent *agent = registered(world, agent_of_name(sender));
@@ -248,6 +250,22 @@ static void check_activation(struct world *world, uint32_t processor, uint64_t e
     }
 }
 
+/* The map has a processor more: Kafka must have said so before. */
+static void check_split(struct world *world, const struct job *job, uint32_t processor)
+{
+    struct linhash_size size = {job->row.processors_initial, job->row.processors};
+
+    if (world->checks.processors == 0 || processor < world->checks.processors)
+        return;
+    world->tally->of[TALLY_SPLIT]++;
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+        if (linhash_bucket((uint32_t)i, size) == processor &&
+            kafka_processor_of(&world->kafka, i) != processor)
+            checks_fail(world, "processor %u is there, but partition %zu is still that of %u",
+                        processor, i, kafka_processor_of(&world->kafka, i));
+    }
+}
+
 static void check_owner(struct world *world, uint32_t processor, const struct checks_owner *after,
                         const struct update *update)
 {
@@ -278,6 +296,7 @@ void checks_after_step(struct world *world, const struct coord_event *event,
     for (uint32_t i = 0; job != NULL && i < job->processors.count; i++) {
         struct checks_owner after = checks_describe(world, &job->processors.items[i]);
 
+        check_split(world, job, i);
         check_owner(world, i, &after, update);
     }
     checks_after_drain(world, event, update);
@@ -310,6 +329,8 @@ static uint64_t content_of(const struct agent_document *document)
         content = mix(content, task->epoch);
         content = mix(content, task->handoff);
         content = mix(content, task->release);
+        content = mix(content, task->split_handoff);
+        content = mix(content, task->owned.count);
     }
     return content;
 }
@@ -377,6 +398,14 @@ static void check_durable(struct world *world, const struct sim_request *request
     if (task->role != TASK_ROLE_ACTIVE && !learned && !checks_is_standby(world, request, task))
         checks_fail(world, "agent %zu is told to learn processor %u, which is not durable",
                     request->asker, task->processor);
+    if (task->split_handoff != 0) {
+        const struct handoff_row *split = durable_handoff(durable, task->split_handoff);
+
+        if (split == NULL || split->state != HANDOFF_STATE_RELEASING ||
+            split->target_epoch != task->split_epoch)
+            checks_fail(world, "agent %zu is told to split processor %u, which is not durable",
+                        request->asker, task->processor);
+    }
     if (task->release && (handoff == NULL || handoff->state != HANDOFF_STATE_RELEASING))
         checks_fail(world, "agent %zu is told to release processor %u, which is not durable",
                     request->asker, task->processor);
@@ -452,6 +481,7 @@ static const struct {
     {"processor_refenced", TALLY_RAISE, true},
     {"processor_failed", TALLY_PROCESSOR_FAILED, true},
     {"processor_recovered", TALLY_RECOVERED, true},
+    {"expansion_requested", TALLY_EXPANSION, true},
     {"rebalance_requested", TALLY_REBALANCE, true},
     {"record_skipped", TALLY_SKIP, true},
     {"standby_started", TALLY_STANDBY, false},
@@ -501,7 +531,7 @@ static void note_handoff(struct world *world, const struct handoff_row *row)
 static void check_storm(struct world *world)
 {
     const struct checks_storm *storm = &world->checks.storm;
-    uint64_t processors = world->config.processors;
+    uint64_t processors = world->kafka.processor_count;
     uint64_t retries = (uint64_t)(world->now_ms / HANDOFF_RETRY_MS) + 1;
 
     if (retries > storm->cancelled)

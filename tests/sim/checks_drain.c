@@ -225,6 +225,10 @@ static void check_receiver(struct world *world, uint32_t processor,
     bool learns = after->handoff != 0 && (after->state == HANDOFF_STATE_LEARNING ||
                                           after->state == HANDOFF_STATE_CAUGHT_UP);
 
+    /* What a split makes has to go somewhere: at worst to its source. */
+    if (processor >= world->checks.processors && after->source == after->target &&
+        !anybody_could_take(world, host_job(world)))
+        return;
     if (begins && !may_receive(world, after->target) &&
         (after->handoff != before->handoff || !returns_to(before, after->target)))
         checks_fail(world, "processor %u goes to agent %d, which is cordoned or to leave",

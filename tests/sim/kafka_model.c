@@ -18,6 +18,7 @@ void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++) {
         struct kafka_log *partition = &model->partitions[i];
 
+        model->owner_of[i] = (uint32_t)(i % processors);
         for (size_t w = 0; w < KAFKA_WRITERS; w++)
             partition->writer_at[w] = API_UNKNOWN;
         model->group.of[i].offset = API_UNKNOWN;
@@ -43,7 +44,7 @@ void kafka_close(struct kafka_model *model)
 
 uint32_t kafka_processor_of(const struct kafka_model *model, size_t partition)
 {
-    return (uint32_t)(partition % model->processor_count);
+    return model->owner_of[partition];
 }
 
 /* ---- the input's side */
@@ -226,6 +227,21 @@ static void empty(struct kafka_transaction *transaction)
         transaction->offsets.of[i].offset = API_UNKNOWN;
 }
 
+/* A split that is committed: its processor has the partition from here on. A late commit of its
+ * parent does not take it back. */
+static void note_splits(struct kafka_model *model, const struct kafka_offsets *offsets)
+{
+    for (size_t i = 0; i < model->partition_count; i++) {
+        uint32_t processor = offsets->of[i].stamp.processor;
+
+        if (offsets->of[i].offset == API_UNKNOWN || processor <= model->owner_of[i])
+            continue;
+        model->owner_of[i] = processor;
+        if (processor >= model->processor_count)
+            model->processor_count = processor + 1;
+    }
+}
+
 static void store_offsets(struct kafka_model *model, const struct kafka_offsets *offsets)
 {
     for (size_t i = 0; i < model->partition_count; i++) {
@@ -340,6 +356,7 @@ enum kafka_reply kafka_commit_transaction(struct kafka_model *model, uint32_t pr
     transaction->stage = KAFKA_COMMITTING;
     transaction->outputs_due = transaction->offsets_due = true;
     model->watcher.transaction(model->watcher.arg, processor, transaction);
+    note_splits(model, &transaction->offsets);
     return KAFKA_OK;
 }
 
@@ -355,20 +372,27 @@ void kafka_commit_plain(struct kafka_model *model, uint32_t processor,
                         const struct kafka_offsets *offsets)
 {
     model->watcher.offsets(model->watcher.arg, processor, offsets);
+    note_splits(model, offsets);
     store_offsets(model, offsets);
 }
 
-enum kafka_reply kafka_fetch_offsets(const struct kafka_model *model, uint32_t processor,
+static bool is_pending(const struct kafka_transaction *transaction, size_t partition)
+{
+    return transaction->stage != KAFKA_EMPTY &&
+           transaction->offsets.of[partition].offset != API_UNKNOWN;
+}
+
+enum kafka_reply kafka_fetch_offsets(const struct kafka_model *model, uint32_t wanted,
                                      struct task_committed *ret_committed)
 {
-    const struct kafka_transaction *transaction = &model->transactions[processor];
-
     for (size_t i = 0; i < model->partition_count; i++) {
-        if (transaction->stage != KAFKA_EMPTY && transaction->offsets.of[i].offset != API_UNKNOWN)
-            return KAFKA_UNSTABLE;
+        for (size_t k = 0; k < KAFKA_PROCESSORS_MAX; k++) {
+            if ((wanted >> i & 1) != 0 && is_pending(&model->transactions[k], i))
+                return KAFKA_UNSTABLE;
+        }
     }
     for (size_t i = 0; i < model->partition_count; i++) {
-        if (kafka_processor_of(model, i) == processor)
+        if ((wanted >> i & 1) != 0)
             ret_committed[i] = model->group.of[i];
     }
     return KAFKA_OK;

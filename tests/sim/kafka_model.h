@@ -22,7 +22,7 @@
 #include "common/rng.h"
 
 #define KAFKA_PARTITIONS_MAX 4
-#define KAFKA_PROCESSORS_MAX 2
+#define KAFKA_PROCESSORS_MAX 4
 #define KAFKA_KEYS           3 /* of each partition; no key is in two */
 #define KAFKA_WRITERS        2 /* transactional producers of the input */
 #define KAFKA_FLIGHT_MAX     16
@@ -96,7 +96,9 @@ struct kafka_watcher {
 };
 
 struct kafka_model {
-    size_t partition_count, processor_count;
+    size_t partition_count;
+    size_t processor_count;                  /* that were ever stamped */
+    uint32_t owner_of[KAFKA_PARTITIONS_MAX]; /* processor, by the newest split that is committed */
     struct kafka_log partitions[KAFKA_PARTITIONS_MAX];
     struct kafka_transaction transactions[KAFKA_PROCESSORS_MAX];
     struct kafka_offsets group;
@@ -171,7 +173,7 @@ void kafka_commit_plain(struct kafka_model *model, uint32_t processor,
                         const struct kafka_offsets *offsets);
 
 /* Committed offsets of the processor's partitions; those of others are left alone. */
-enum kafka_reply kafka_fetch_offsets(const struct kafka_model *model, uint32_t processor,
+enum kafka_reply kafka_fetch_offsets(const struct kafka_model *model, uint32_t wanted,
                                      struct task_committed *ret_committed);
 
 /* ---- time */

@@ -24,7 +24,7 @@ static void hide_stamps(struct sim_task *task)
 {
     for (size_t i = 0; i < task->core.partition_count; i++) {
         if (task->committed[i].offset != API_UNKNOWN)
-            task->committed[i].stamp = task_stamp(&task->core);
+            task->committed[i].stamp = task_stamp(&task->core, i);
     }
 }
 
@@ -33,7 +33,7 @@ static void pretend_origin(struct sim_task *task, struct task_event *event)
     for (size_t i = 0; i < task->core.partition_count; i++)
         task->committed[i] = (struct task_committed){.offset = task->core.partitions[i].t0,
                                                      .stamped = true,
-                                                     .stamp = task_stamp(&task->core)};
+                                                     .stamp = task_stamp(&task->core, i)};
     event->kind = TASK_EVENT_COMMITTED_READ;
     event->committed = task->committed;
 }
@@ -166,6 +166,10 @@ void mutation_bend_step(enum mutation mutation, struct sim_task *task,
     case MUTATION_NO_STAMP:
         call_it_active(core, event->now_ms);
         break;
+    case MUTATION_SPLIT_OWN_STAMP:
+        core->desired.split.processor = core->config.processor;
+        core->desired.split.epoch = core->epoch_working;
+        break;
     case MUTATION_PARTIAL_STAMP:
         leave_unmoved(core, actions);
         break;
@@ -193,6 +197,13 @@ void mutation_bend_step(enum mutation mutation, struct sim_task *task,
 
 /* ---- what is reported */
 
+static void pretend_split(const struct sim_slot *slot, struct sim_report *report)
+{
+    report->split = slot->told.split_handoff;
+    for (size_t i = 0; i < slot->told.split_partitions.count; i++)
+        report->t0[slot->told.split_partitions.items[i]] = API_UNKNOWN;
+}
+
 void mutation_bend_report(const struct world *world, struct sim_report *report)
 {
     const struct sim_slot *slot = &world->agents[report->agent].slots[report->processor];
@@ -201,6 +212,9 @@ void mutation_bend_report(const struct world *world, struct sim_report *report)
     case MUTATION_EARLY_RELEASED:
         if (slot->task != NULL && slot->task->core.phase.state == TASK_PHASE_RELEASE)
             report->released = slot->task->core.releasing;
+        break;
+    case MUTATION_SPLIT_BY_DOCUMENT:
+        pretend_split(slot, report);
         break;
     case MUTATION_FROZEN_WORKS:
         if (slot->job.frozen && report->state == TASK_STATE_ACTIVE)

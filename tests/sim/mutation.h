@@ -67,6 +67,10 @@
     X(FORCE_KEEPS_EPOCH, "force-keeps-epoch", "who takes over from a leaver works by its epoch")   \
     X(FORCE_TO_LEAVER, "force-to-leaver", "what is forced from a leaver is given to it")           \
     X(PLAN_IGNORED, "plan-ignored", "requests are carried out whatever their plan says")           \
+    X(SPLIT_OWN_STAMP, "split-own-stamp", "what leaves in a split has its parent's stamp")         \
+    X(SPLIT_UNTOLD, "split-untold", "the parent's next owner is not told of the split")            \
+    X(SPLIT_BY_DOCUMENT, "split-by-document", "a split is done when it is asked for")              \
+    X(SPLIT_KEPT, "split-kept", "what has left in a split is worked on as before")                 \
     X(KEEPS_TRYING, "keeps-trying", "who can not learn is made to try again at once")
 
 enum mutation {

@@ -256,6 +256,19 @@ void operator_rebalance(struct world *world)
     (void)ask(world, &event);
 }
 
+/* One more, or as many as there can be. */
+static void expand(struct world *world)
+{
+    const struct job *job = host_job(world);
+    struct coord_event event = {.kind = COORD_EVENT_EXPAND, .name = mem_strdup(WORLD_JOB)};
+    int64_t now = job != NULL ? (int64_t)job->row.processors : 1;
+
+    event.expansion.partitions = API_UNKNOWN;
+    event.expansion.processors =
+        world_between(world, 0, 1) == 0 ? now + 1 : (int64_t)world->config.partitions;
+    (void)host_ask(world, &event);
+}
+
 static void move_any(struct world *world)
 {
     uint32_t processor = (uint32_t)world_between(world, 0, (int64_t)world->config.processors - 1);
@@ -370,6 +383,10 @@ void operator_strike(struct world *world)
 {
     if (!world->host.loaded || world->config.left_alone)
         return;
+    if (world->config.expands && world->steps % 4 == 0) {
+        expand(world);
+        return;
+    }
     switch (world_between(world, 0, 18)) {
     case 0:
         operator_rebalance(world);

@@ -81,6 +81,9 @@
     X(HANDOFF, "hand-overs begun")                                                                 \
     X(HANDOFF_PLANNED, "hand-overs that the planner made")                                         \
     X(HANDOFF_ASKED, "hand-overs that were asked for")                                             \
+    X(EXPANSION, "expansions asked for")                                                           \
+    X(SPLIT, "splits released")                                                                    \
+    X(SPLIT_FOUND, "... that another owner, or a repair, found done")                              \
     X(RELEASING, "sources told to release")                                                        \
     X(RELEASED, "releases believed")                                                               \
     X(HANDOFF_DONE, "hand-overs done")                                                             \

@@ -51,6 +51,8 @@ static void draw_times(struct world *world)
     config->rejoin_grace_ms = grace_ms[world_between(world, 0, 3)];
 }
 
+#define PROCESSORS_FIRST_MAX 2 /* at creation */
+
 static void draw_config(struct world *world)
 {
     struct world_config *config = &world->config;
@@ -61,9 +63,9 @@ static void draw_config(struct world *world)
     config->stateful = world_between(world, 0, 9) < 9;
     config->partitions = (size_t)world_between(world, 1, KAFKA_PARTITIONS_MAX);
     config->processors = (size_t)world_between(world, 1,
-                                               (int64_t)config->partitions < KAFKA_PROCESSORS_MAX
+                                               (int64_t)config->partitions < PROCESSORS_FIRST_MAX
                                                    ? (int64_t)config->partitions
-                                                   : KAFKA_PROCESSORS_MAX);
+                                                   : PROCESSORS_FIRST_MAX);
     config->fault_permille = (uint32_t)world_between(world, 0, 3) * 30;
     config->chaos_permille = (uint32_t)world_between(world, 1, 3) * 10;
     config->damages = world_between(world, 0, 3) == 0;
@@ -89,7 +91,12 @@ static void draw_config(struct world *world)
     config->standbys = config->stateful ? (uint32_t[]){1, 0, 0, 2, 0, 1}[config->seed % 6] : 0;
     if (config->standbys > 0)
         config->capacity *= 2;
+    config->expands = config->seed % 5 < 3 && config->partitions > config->processors;
+    if (config->expands)
+        config->capacity = (uint32_t)config->partitions * 4;
     draw_times(world);
+    if (config->expands && config->step_ms_max > 5)
+        config->step_ms_max = 5; /* more tasks have to have their turns in the same time */
     config->core.groups_interval_ms = guests_come(config) ? 500 : 0;
 }
 
@@ -216,16 +223,25 @@ static bool step_coordinator(struct world *world)
     return worked;
 }
 
-/* One task of those that have something to do; false: none has. */
+/*
+ * One task of those that have something to do; false: none has. Where there may be more processors
+ * than at first, most places are empty: each task has its turn as often as any other all the same.
+ */
 static bool step_task(struct world *world)
 {
-    size_t count = WORLD_PROCESSES * KAFKA_PROCESSORS_MAX;
-    size_t first = (size_t)world_between(world, 0, (int64_t)count - 1);
+    size_t slots = world->config.expands ? KAFKA_PROCESSORS_MAX : PROCESSORS_FIRST_MAX;
+    size_t places[WORLD_PROCESSES * KAFKA_PROCESSORS_MAX], count = 0, first;
 
+    for (size_t i = 0; i < WORLD_PROCESSES * slots; i++)
+        if (!world->config.expands || world->agents[i / slots].slots[i % slots].task != NULL)
+            places[count++] = i;
+    if (count == 0)
+        return false;
+    first = (size_t)world_between(world, 0, (int64_t)count - 1);
     for (size_t i = 0; i < count; i++) {
-        size_t at = (first + i) % count;
-        struct sim_agent *agent = &world->agents[at / KAFKA_PROCESSORS_MAX];
-        struct sim_task *task = agent->slots[at % KAFKA_PROCESSORS_MAX].task;
+        size_t at = places[(first + i) % count];
+        struct sim_agent *agent = &world->agents[at / slots];
+        struct sim_task *task = agent->slots[at % slots].task;
 
         if (task == NULL || !agent->alive || agent->paused)
             continue;

@@ -83,6 +83,7 @@ struct world_config {
     bool evens_out;     /* in the end people ask for it */
     bool sends_away;    /* in the end one agent is to leave ... */
     bool sends_at_once; /* ... from its beginning on, whatever goes on then */
+    bool expands;       /* people ask for more processors */
     bool tells_kept;    /* agents say at their start what state they have */
 };
 

@@ -21,7 +21,7 @@ static bool is_halted(const struct world *world, uint32_t processor)
 
 static bool has_halted(const struct world *world)
 {
-    for (uint32_t i = 0; i < world->kafka.processor_count; i++) {
+    for (uint32_t i = 0; i < host_job(world)->processors.count; i++) {
         if (is_halted(world, i))
             return true;
     }
@@ -119,6 +119,8 @@ static const char *miss_of_job(const struct world *world, const struct job *job)
         if (!is_halted(world, i) && !is_read(world, i))
             return "records that are not read";
     }
+    if (job->nascent && !is_halted(world, cluster_parent(job, (uint32_t)job->processors.count)))
+        return "a split that has not ended";
     /* A move of what is halted waits until it works again. */
     return !halted && has_operations(world) ? "an operation that has not ended" : NULL;
 }
@@ -291,6 +293,19 @@ static void end_empty(struct world *world)
         stop_drained(world);
 }
 
+/* What a halted processor was about to give away waits with it, whatever of it has gone. */
+static void note_halted(struct world *world)
+{
+    const struct job *job = host_job(world);
+    const struct processor *nascent = cluster_nascent(job);
+
+    for (uint32_t i = 0; i < job->processors.count; i++)
+        world->halted[i] = is_halted(world, i);
+    if (nascent != NULL)
+        world->halted[nascent->placement.processor] =
+            world->halted[cluster_parent(job, nascent->placement.processor)];
+}
+
 void world_end(struct world *world)
 {
     bool halted;
@@ -314,8 +329,7 @@ void world_end(struct world *world)
     if (world->checks.failed)
         return;
     halted = has_halted(world);
-    for (uint32_t i = 0; i < world->kafka.processor_count; i++)
-        world->halted[i] = is_halted(world, i);
+    note_halted(world);
     world->operator.wants_job = false;
     run_until(world, miss_gone);
     if (!world->checks.failed)

@@ -249,10 +249,10 @@ def test_contract_docs_example_of_tls_and_sasl_is_taken(tmp_path):
 
 
 def test_contract_docs_name_fields_without_effect():
-    """Fields of hand-overs and expansion that nothing reads yet, apart from creation's warnings."""
+    """Fields of partition expansion that nothing reads yet, apart from creation's warnings."""
     paragraph = re.search(r"^Kept, but without effect in this version.*?\n\n", CONFIGURATION, re.M | re.S)[0]
     fields = re.findall(r"`(\w+)`", paragraph)
-    assert len(fields) == 3
+    assert len(fields) == 2
     code = docs.source("agent/**/*.c", "coordinator/**/*.c")
     for field in fields:
         assert not re.search(rf"\b(?:spec|job)(?:\.|->){field}(?:_ms)?\b", code), f"{field} is read now"

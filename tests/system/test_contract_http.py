@@ -409,6 +409,29 @@ def test_contract_changes_of_a_job(api, spec, unique):
     delete_and_wait(api, name)
 
 
+def test_contract_expansions_that_can_not_be(api, spec, unique):
+    name = unique("expand")
+    put_running(api, name, spec)
+    before = api.get(f"/v1/jobs/{name}").json
+    path = f"/v1/jobs/{name}/expansions"
+    for body, says in (
+        ({"processors": spec["processors"]}, "already"),
+        ({"processors": 1}, "can not have fewer"),
+        ({"processors": PARTITIONS + 1}, "expand the partitions first"),
+        ({"processors": PARTITIONS + 1, "dry_run": True}, "expand the partitions first"),
+    ):
+        problem = api.refused("POST", path, 409, "expansion_refused", body)
+        assert says in problem["detail"], problem
+    for body, pointer in (
+        ({}, "/processors"), ({"processors": 3, "partitions": 8}, "/processors"), ({"partitions": 0}, "/partitions"),
+        ({"processors": 3, "topics": 1}, "/topics"),
+    ):  # fmt: skip
+        assert pointer in pointers(api.refused("POST", path, 422, "invalid_request", body)), body
+    api.refused("POST", f"/v1/jobs/{unique('none')}/expansions", 404, "job_not_found", {"processors": 3})
+    assert api.get(f"/v1/jobs/{name}").json == before
+    delete_and_wait(api, name)
+
+
 def test_contract_map_and_keys(api, broker, spec, unique):
     """Keys are placed where Java's and librdkafka's producers place them."""
     for partitioner, ours in (("murmur2_random", "murmur2"), ("consistent_random", "crc32")):

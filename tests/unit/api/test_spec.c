@@ -103,8 +103,6 @@ Test(spec, refused)
          "\"version\":\"1\"}}",
          "/state_ttl", "no meaning"},
         {"{\"provenance\":true,\"output\":null}", "/provenance", "needs an output topic"},
-
-        {"{\"auto_expand\":true}", "/auto_expand", "not available in this version"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct job_spec spec;
@@ -125,7 +123,7 @@ Test(spec, faults_are_added_to_those_there)
     struct job_spec spec;
     struct codec_faults faults = {0};
     codec_faults_add(&faults, "/a", "first");
-    make_spec("{\"provenance\":true,\"output\":null,\"auto_expand\":true}", &spec);
+    make_spec("{\"provenance\":true,\"output\":null,\"max_processors\":3}", &spec);
     cr_assert_eq(spec_check(&spec, &faults), ERR_INVALID);
     cr_assert_eq(faults.count, 3);
     cr_assert_str_eq(faults.items[0].detail, "first");

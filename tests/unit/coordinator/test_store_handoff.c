@@ -159,7 +159,7 @@ Test(store_handoff, older_database_is_brought_up_to_date)
     run_sql("DROP TABLE standbys; DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP "
             "COLUMN handoff_id;"
             "ALTER TABLE placements DROP COLUMN handoff; ALTER TABLE operations DROP COLUMN target;"
-            "ALTER TABLE operations DROP COLUMN processor;"
+            "ALTER TABLE operations DROP COLUMN processor; ALTER TABLE operations DROP COLUMN goal;"
             "ALTER TABLE agents DROP COLUMN max_learners;"
             "ALTER TABLE agents DROP COLUMN cordoned;"
             "ALTER TABLE agents DROP COLUMN cordon_reason;"

@@ -60,12 +60,14 @@ static void say(struct world *world, struct agent_registration said)
 }
 
 /* What Kafka holds: every partition stamped with this epoch, at offset 70. */
+static uint32_t stamped_by; /* processor */
+
 static void reply_stamps(struct world *world, const char *incarnation, uint64_t epoch)
 {
     cr_assert_gt(world->calls.count, 0, "Kafka was not asked");
     const struct kafka_call *call = &world->calls.items[0];
     struct kafka_result result = {0};
-    struct stamp stamp = {.epoch = epoch, .records = API_UNKNOWN};
+    struct stamp stamp = {.processor = stamped_by, .epoch = epoch, .records = API_UNKNOWN};
     char text[STAMP_TEXT_BYTES];
     cr_assert_eq(call->kind, KAFKA_CALL_STAMPS);
     cr_assert_str_eq(call->group_id, "group-j");
@@ -432,4 +434,78 @@ Test(recovery, a_job_that_waits_for_others_to_leave_waits)
     const struct job_row *row = recover_with(true, false, true);
     cr_assert_not(row->pause.on);
     cr_assert_eq(row->group.hold, GROUP_HOLD_WAITING);
+}
+
+/* ---- splits that the database does not know */
+
+static void expand(void)
+{
+    struct coord_event event = world_event(&now, COORD_EVENT_EXPAND, "j");
+    event.expansion = (struct expansion_request){5, API_UNKNOWN, false, NULL};
+    world_step(&now, event);
+    world_expect_status(&now, 202);
+}
+
+static void recover_from(struct cluster *copy)
+{
+    restart_recovering(copy);
+    say(&old, world_registration_of(&now, "a1"));
+    say(&old, world_registration_of(&now, "a2"));
+    reply_stamps(&old, incarnation_now(), now.cluster.meta.epoch - 1);
+    world_pass(&old, WORLD_TIMEOUT_MS);
+    expect_works(&old);
+}
+
+Test(recovery, agents_know_of_a_processor_more)
+{
+    struct cluster copy;
+    take_copy(&copy);
+    expand();
+    world_calm_down(&now, both);
+    recover_from(&copy);
+    cr_assert_eq(cluster_job(&old.cluster, "j")->row.processors, 5);
+    expect_owners_as_now();
+}
+
+Test(recovery, what_is_committed_knows_of_a_processor_more)
+{
+    struct cluster copy;
+    take_copy(&copy);
+    stamped_by = 4; /* as nobody who is heard knows */
+    recover_from(&copy);
+    cr_assert_eq(cluster_job(&old.cluster, "j")->row.processors, 5);
+    world_calm_down(&old, both);
+    cr_assert_not_null(world_placement(&old, "j", 4)->agent);
+}
+
+/* The source may do so at any time, and nobody else would be let in then. */
+Test(recovery, a_split_that_a_source_was_told_of_goes_on)
+{
+    for (int known = 0; known < 2; known++) {
+        struct cluster copy;
+        tear_down();
+        set_up();
+        if (known == 0)
+            take_copy(&copy);
+        expand();
+        for (int i = 0; i < 6; i++) {
+            const struct processor *nascent = cluster_nascent(cluster_job(&now.cluster, "j"));
+            if (nascent->handoff->row.state == HANDOFF_STATE_RELEASING)
+                break;
+            world_report(&now, nascent->handoff->row.target, TASK_STATE_ACTIVE);
+        }
+        if (known != 0)
+            take_copy(&copy);
+        const struct handoff_row *row =
+            &cluster_nascent(cluster_job(&now.cluster, "j"))->handoff->row;
+        cr_assert_eq(row->state, HANDOFF_STATE_RELEASING);
+        recover_from(&copy);
+        const struct processor *nascent = cluster_nascent(cluster_job(&old.cluster, "j"));
+        cr_assert_not_null(nascent);
+        cr_assert_eq(nascent->handoff->row.id, row->id);
+        cr_assert_eq(nascent->handoff->row.target_epoch, row->target_epoch);
+        world_calm_down(&old, both);
+        cr_assert_eq(cluster_job(&old.cluster, "j")->row.processors, 5);
+        cr_assert_eq(world_placement(&old, "j", 4)->epoch, row->target_epoch);
+    }
 }

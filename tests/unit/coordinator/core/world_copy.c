@@ -16,6 +16,8 @@ static const struct schema_type *type_of(enum coord_event_kind kind)
         return &schema_agent_report;
     case COORD_EVENT_MOVE:
         return &schema_move_request;
+    case COORD_EVENT_EXPAND:
+        return &schema_expansion_request;
     case COORD_EVENT_ELIGIBILITY:
         return &schema_eligibility_request;
     case COORD_EVENT_DRAIN:
