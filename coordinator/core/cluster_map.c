@@ -129,6 +129,8 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
             mem_memdup(row->origins.items, row->origins.count * sizeof(*row->origins.items));
         ret_job->origins.count = row->origins.count;
     }
+    ret_job->windows.items = cluster_list_windows(job);
+    ret_job->windows.count = job->windows.count;
 }
 
 /* The source hears of its hand-over when it shall release, not before: until then nothing changes

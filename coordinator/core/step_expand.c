@@ -3,11 +3,9 @@
  * operations of the former.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "api/schema.h"
 #include "coordinator/core/step_internal.h"
-#include "coordinator/core/view.h"
 
 static void refuse(struct step *step, const char *detail)
 {
@@ -15,19 +13,6 @@ static void refuse(struct step *step, const char *detail)
 }
 
 /* ---- what holds for both */
-
-/* The one of the job that has not ended, or NULL. */
-static const struct operation *find_expansion(const struct cluster *cluster, const struct job *job)
-{
-    for (size_t i = 0; i < cluster->operations.count; i++) {
-        const struct operation *operation = cluster->operations.items[i];
-        if (operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS &&
-            !view_operation_finished(operation->row.state) &&
-            strcmp(operation->row.job_incarnation, job->row.incarnation) == 0)
-            return operation;
-    }
-    return NULL;
-}
 
 /* A job that can be expanded now; NULL: answered why not. */
 static struct job *find_expandable(struct step *step)
@@ -38,7 +23,7 @@ static struct job *find_expandable(struct step *step)
         step_problem(step, event->request, "job_not_found", "there is no job \"%s\"", event->name);
         return NULL;
     }
-    const struct operation *present = find_expansion(step->cluster, job);
+    const struct operation *present = step_find_expansion(step->cluster, job);
     if (job->row.state != JOB_STATE_RUNNING)
         step_problem(step, event->request, "expansion_refused", "job \"%s\" is %s, not running",
                      job->row.name, schema_enum_name(schema_names_job_state, (int)job->row.state));
@@ -98,5 +83,5 @@ void step_expand(struct step *step)
     if (step->event->expansion.processors != API_UNKNOWN)
         expand_processors(step, job);
     else
-        refuse(step, "partitions can not be expanded in this version");
+        step_expand_partitions(step, job);
 }
