@@ -29,6 +29,8 @@ Q       := $(if $(V),,@)
 
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 AR      := $(if $(filter default,$(origin AR)),ar,$(AR))
+LD      := $(if $(filter default,$(origin LD)),ld,$(LD))
+OBJCOPY ?= objcopy
 PKG_CONFIG ?= pkg-config
 
 OBJ     := $(BUILD)/obj/$(VARIANT)
@@ -66,10 +68,12 @@ ask = $(if $(filter undefined,$(origin ASKED_$(1))),$(eval ASKED_$(1) := $$(shel
 PACKAGES_COMMON := libmicrohttpd
 PACKAGES_COORDINATOR := rdkafka libmicrohttpd jansson sqlite3
 PACKAGES_AGENT := rdkafka libmicrohttpd jansson libcurl lmdb libxxhash zlib
+PACKAGES_PRODUCER := rdkafka
 PACKAGES_ALL := $(sort $(PACKAGES_COORDINATOR) $(PACKAGES_AGENT))
 EXTERNAL_CFLAGS = $(call ask,CFLAGS,--cflags $(PACKAGES_ALL))
 LIBS_COORDINATOR = $(call ask,COORDINATOR,--libs $(PACKAGES_COORDINATOR)) -lm
 LIBS_AGENT = $(call ask,AGENT,--libs $(PACKAGES_AGENT)) -lm -ldl
+LIBS_PRODUCER = $(call ask,PRODUCER,--libs $(PACKAGES_PRODUCER))
 LIBS_COMMON = $(call ask,COMMON,--libs $(PACKAGES_COMMON)) -lm
 LIBS_API = $(call ask,API,--libs jansson) -lm
 LIBS_CRITERION = $(call ask,CRITERION,--libs criterion)
@@ -89,6 +93,7 @@ OBJ_COORDINATOR_CORE := $(call objects,coordinator/core/*.c)
 OBJ_COORDINATOR      := $(filter-out %/main.o,$(call objects,coordinator/*.c))
 OBJ_AGENT_CORE       := $(call objects,agent/core/*.c)
 OBJ_AGENT            := $(filter-out %/main.o,$(call objects,agent/*.c))
+OBJ_PRODUCER         := $(call objects,producer/*.c)
 OBJ_AGENT_LOGIC      := $(call objects,agent/logic*.c)
 
 # Files that the coordinator serves from its own binary. api/openapi.json becomes the bytes between the symbols
@@ -96,7 +101,7 @@ OBJ_AGENT_LOGIC      := $(call objects,agent/logic*.c)
 EMBEDDED := $(wildcard api/openapi.json coordinator/web/*)
 OBJ_COORDINATOR += $(patsubst %,$(OBJ)/embed/%.o,$(EMBEDDED))
 
-ARCHIVES := common api coordinator_core coordinator agent_core agent
+ARCHIVES := common api coordinator_core coordinator agent_core agent producer
 archive = $(patsubst %,$(OBJ)/lib%.a,$(1))
 LIB_COMMON := $(call archive,common)
 LIB_CORES := $(call archive,coordinator_core agent_core)
@@ -113,10 +118,21 @@ plugin_version = $(shell sed -n 's/^\#define PLUGIN_VERSION "\([a-z0-9._-]*\)".*
 plugin_file = $(BUILD)/plugins/$(basename $(notdir $(1)))-$(call plugin_version,$(1)).so
 PLUGINS := $(foreach source,$(PLUGIN_SOURCES),$(call plugin_file,$(source)))
 
-.PHONY: all daemons plugins FORCE
-all: daemons plugins ## build the daemons and the example plugins (default)
+# What producers link with. Other versions of this library keep its binary interface while the number after .so is the same.
+PARTITIONER_ABI := 0
+PARTITIONER := $(BUILD)/lib/libbaton-partitioner
+PARTITIONER_SHARED := $(PARTITIONER).so.$(VERSION)
+PARTITIONER_FILES := $(PARTITIONER).a $(PARTITIONER_SHARED)
+# Programs that show how things are used: examples/producer/send.c becomes build/examples/send.
+EXAMPLES := $(patsubst examples/producer/%.c,$(BUILD)/examples/%,$(wildcard examples/producer/*.c))
+# The same for Java; not part of `all`, which needs no Java.
+PARTITIONER_JAR := $(BUILD)/lib/baton-partitioner-$(VERSION).jar
+
+.PHONY: all daemons plugins producer FORCE
+all: daemons plugins producer ## build the daemons, the example plugins and the producers' library (default)
 daemons: $(DAEMONS)
 plugins: $(PLUGINS)
+producer: $(PARTITIONER_FILES) $(EXAMPLES)
 
 # ---- rules --------------------------------------------------------------------------------------
 
@@ -128,7 +144,7 @@ $(OBJ)/flags: FORCE
 	    $(CFLAGS) $(PROJECT_LDFLAGS) $(LDFLAGS)))
 $(OBJ)/sources: FORCE
 	@$(call update_if_changed,$(sort $(OBJ_COMMON) $(OBJ_API) $(OBJ_COORDINATOR_CORE) $(OBJ_COORDINATOR) \
-	    $(OBJ_AGENT_CORE) $(OBJ_AGENT)))
+	    $(OBJ_AGENT_CORE) $(OBJ_AGENT) $(OBJ_PRODUCER)))
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
@@ -147,7 +163,7 @@ $(call archive,$(1)): $$(OBJ_$(2)) $$(OBJ)/sources
 	@rm -f $$@
 	$$(Q)$$(AR) rcs $$@ $$(filter %.o,$$^)
 endef
-upper = $(subst agent,AGENT,$(subst coordinator,COORDINATOR,$(subst core,CORE,$(subst api,API,$(subst common,COMMON,$(1))))))
+upper = $(subst producer,PRODUCER,$(subst agent,AGENT,$(subst coordinator,COORDINATOR,$(subst core,CORE,$(subst api,API,$(subst common,COMMON,$(1)))))))
 $(foreach name,$(ARCHIVES),$(eval $(call archive_rule,$(name),$(call upper,$(name)))))
 
 # What ThreadSanitizer needs to see of librdkafka's threads and locks.
@@ -169,6 +185,31 @@ $(call plugin_file,$(1)): $(1) $$(OBJ)/flags
 -include $(OBJ)/$(1:.c=.d)
 endef
 $(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
+
+# The producers' library shows its users the functions of its header and nothing else: what it takes of common/ is hidden, in the
+# static library as well, where a name such as murmur2 might meet the user's own.
+PIC_CFLAGS = $(filter-out -fPIE,$(PROJECT_CFLAGS)) -fPIC -fvisibility=hidden
+OBJ_PARTITIONER := $(patsubst %.c,$(OBJ)/pic/%.o,$(wildcard producer/*.c) $(addprefix common/hash/,linhash.c murmur2.c crc32.c))
+$(OBJ)/pic/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	@$(if $(V),,echo "  CC      $< [$(VARIANT), pic]")
+	$(Q)$(CC) $(PROJECT_CPPFLAGS) $(CPPFLAGS) $(PIC_CFLAGS) $(EXTERNAL_CFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(PARTITIONER).a: $(OBJ_PARTITIONER)
+	@mkdir -p $(@D); rm -f $@
+	@$(if $(V),,echo "  LIB     $@")
+	$(Q)$(LD) -r -o $(OBJ)/partitioner.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(OBJ)/partitioner.o
+	$(Q)$(AR) rcs $@ $(OBJ)/partitioner.o
+$(PARTITIONER_SHARED): $(OBJ_PARTITIONER)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo "  LIB     $@")
+	$(Q)$(CC) -shared -Wl,-soname,$(notdir $(PARTITIONER)).so.$(PARTITIONER_ABI) $(filter-out -pie,$(PROJECT_LDFLAGS)) $(LDFLAGS) \
+	    -o $@ $^ $(LIBS_PRODUCER)
+$(PARTITIONER_JAR): $(shell find producer/java -name '*.java') scripts/jar.sh scripts/kafka-pom.xml
+	@$(if $(V),,echo "  JAR     $@")
+	$(Q)scripts/jar.sh $@ producer/java
+$(EXAMPLES): $(BUILD)/examples/%: $(OBJ)/examples/producer/%.o $(PARTITIONER).a
+	$(call link_daemon,$(LIBS_PRODUCER))
 
 # ---- small programs of the tests ----------------------------------------------------------------
 
@@ -208,6 +249,8 @@ UNIT_LINK_coordinator/core := $(call archive,coordinator_core api common)
 UNIT_LINK_agent := $(LIB_AGENT)
 UNIT_LINK_agent/core := $(call archive,agent_core api common)
 UNIT_LINK_agent/logic := $(OBJ_AGENT_LOGIC) $(call archive,api common)
+UNIT_LINK_producer := $(call archive,producer common)
+UNIT_LIBS_producer = $(LIBS_PRODUCER)
 UNIT_LIBS_common = $(LIBS_COMMON)
 UNIT_LIBS_api = $(LIBS_API)
 UNIT_LIBS_coordinator = $(LIBS_COORDINATOR)
@@ -216,8 +259,12 @@ UNIT_LIBS_agent/core = -lm
 UNIT_LIBS_agent = $(LIBS_AGENT)
 UNIT_LIBS_agent/logic = $(LIBS_API) -ldl
 
+# These check what they do by the vectors of tests/golden.
+GOLDEN_FOLDERS := common producer
+
 define unit_rule
-$(call unit_binary,$(1)): $(call objects,tests/unit/$(1)/*.c $(if $(filter common,$(1)),tests/unit/common/hash/*.c)) \
+$(call unit_binary,$(1)): $(call objects,tests/unit/$(1)/*.c $(if $(filter common,$(1)),tests/unit/common/hash/*.c) \
+        $(if $(filter $(GOLDEN_FOLDERS),$(1)),tests/golden/*.c)) \
         $(UNIT_LINK_$(1))
 	@mkdir -p $$(@D)
 	@$$(if $$(V),,echo "  LINK    $$@")
@@ -249,14 +296,14 @@ unit-%:
 # ---- what people call ---------------------------------------------------------------------------
 
 .PHONY: setup demo test check system soak bench bench-handoff asan tsan format format-check tidy cover lint kafka-up kafka-down \
-    install clean help hooks
+    producer-java install clean help hooks
 
 setup: ## install what this machine lacks to build, demonstrate and test
 	@scripts/setup.sh build test
 
 # Set-up comes before the build even under -j, so it is a line of the recipe and not a prerequisite.
 demo: ## show baton at work on a real broker (DEMO_KAFKA=host:port uses yours)
-	@scripts/setup.sh build test
+	@scripts/setup.sh build kafka python
 	@$(MAKE) all
 	@scripts/demo.sh
 
@@ -273,7 +320,7 @@ hooks: ## build the daemons with test hooks, as the system tests use them
 
 system: ## tests on a real broker; K=word runs those whose names hold the word
 	@scripts/setup.sh build test
-	@$(MAKE) all hooks tools
+	@$(MAKE) all hooks tools $(PARTITIONER_JAR)
 	@scripts/run-system.sh system $(call quoted,$(K))
 
 soak: ## the long matrices; writes build/soak/summary.json; K=word as above
@@ -339,10 +386,22 @@ kafka-up: ## start a one-node Kafka on loopback and print its address
 kafka-down: ## end it (its data stay in build/kafka)
 	@scripts/kafka.sh down
 
-install: all ## install below $(DESTDIR)$(PREFIX)
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/baton $(DESTDIR)$(PREFIX)/lib/baton/plugins
+producer-java: ## build the producers' Java class, build/lib/baton-partitioner-VERSION.jar
+	@scripts/setup.sh java
+	@$(MAKE) $(PARTITIONER_JAR)
+
+install: all ## install below $(DESTDIR)$(PREFIX); the jar of producer-java as well when it was built
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/baton $(DESTDIR)$(PREFIX)/lib/baton/plugins \
+	    $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	$(if $(DAEMONS),install -m 755 $(DAEMONS) $(DESTDIR)$(PREFIX)/bin)
-	install -m 644 api/processor.h $(DESTDIR)$(PREFIX)/include/baton/processor.h
+	install -m 644 api/processor.h producer/partitioner.h $(DESTDIR)$(PREFIX)/include/baton
+	install -m 644 $(PARTITIONER).a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(PARTITIONER_SHARED) $(DESTDIR)$(PREFIX)/lib
+	ln -sf $(notdir $(PARTITIONER_SHARED)) $(DESTDIR)$(PREFIX)/lib/$(notdir $(PARTITIONER)).so.$(PARTITIONER_ABI)
+	ln -sf $(notdir $(PARTITIONER)).so.$(PARTITIONER_ABI) $(DESTDIR)$(PREFIX)/lib/$(notdir $(PARTITIONER)).so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' producer/baton-partitioner.pc.in \
+	    >$(DESTDIR)$(PREFIX)/lib/pkgconfig/baton-partitioner.pc
+	$(if $(wildcard $(PARTITIONER_JAR)),install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/java $(PARTITIONER_JAR))
 
 clean: ## remove build/ (ends the broker of kafka-up first)
 	@scripts/kafka.sh down >/dev/null 2>&1 || true

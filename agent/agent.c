@@ -12,6 +12,7 @@
 #include "agent/expiry.h"
 #include "agent/snapshot_serve.h"
 #include "agent/store.h"
+#include "api/protocol.h"
 #include "api/schema.h"
 #include "common/clock.h"
 #include "common/fsm.h"
@@ -176,8 +177,8 @@ static void fill_registration(struct agent *agent)
     agent->registration = (struct agent_registration){
         .agent_id = mem_strdup(options->agent_id),
         .incarnation = mem_strdup(agent->incarnation),
-        .protocol = API_PROTOCOL_VERSION,
-        .protocol_minimum = API_PROTOCOL_MINIMUM,
+        .protocol = protocol_own().version,
+        .protocol_minimum = protocol_own().minimum,
         .version = mem_strdup(BATON_VERSION),
         .address = agent->config.address == NULL ? NULL : mem_strdup(agent->config.address),
         .capacity = (uint32_t)options->capacity,

@@ -438,33 +438,65 @@ static void take_committed(const rd_kafka_topic_partition_t *from, struct task_c
     free(metadata);
 }
 
-/*
- * Whether the broker has the offsets and does not say them because a transaction on them is open:
- * librdkafka asks again by itself then, and reports no more than a timeout. A client that reads
- * uncommitted asks without that condition; what it hears is used for nothing else. (An admin
- * request with require_stable_offsets=false would do as well, were it not for D9: one that times
- * out may end the process.)
- */
-static bool are_unstable(struct consumer *consumer, const rd_kafka_topic_partition_list_t *list,
-                         int timeout_ms)
+static enum err_code committed_error(const struct consumer *consumer, rd_kafka_resp_err_t error,
+                                     struct err *reterr)
 {
+    bool refused = error == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED ||
+                   error == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+
+    return err_set(reterr, refused ? ERR_KAFKA : ERR_UNAVAILABLE,
+                   "reading the committed offsets of group %s: %s", consumer->config.group_id,
+                   rd_kafka_err2str(error));
+}
+
+/* What a client was told of the group, which a call that timed out does not say: no error, mostly.
+ */
+static rd_kafka_resp_err_t told_of_group(rd_kafka_t *client)
+{
+    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_message_t *told;
+
+    while ((told = rd_kafka_consumer_poll(client, 0)) != NULL) {
+        error = told->err;
+        rd_kafka_message_destroy(told);
+    }
+    return error;
+}
+
+/*
+ * Why the broker has not said the offsets, by another client, as librdkafka asks again by itself
+ * and reports no more than a timeout. That client reads uncommitted and so asks without the
+ * condition that no transaction on them is open: when it gets an answer, that was the reason (what
+ * it hears is used for nothing else). A group that may not be read is told to a consumer when it
+ * is polled. (An admin request with require_stable_offsets=false would do as well, were it not for
+ * D9: one that times out may end the process.)
+ */
+static enum err_code find_out_why(struct consumer *consumer,
+                                  const rd_kafka_topic_partition_list_t *list, int timeout_ms,
+                                  struct err *reterr)
+{
+    const char *group = consumer->config.group_id;
     rd_kafka_topic_partition_list_t *copy = rd_kafka_topic_partition_list_copy(list);
+    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__TIMED_OUT, told = RD_KAFKA_RESP_ERR_NO_ERROR;
     rd_kafka_t *client;
-    bool answered = false;
 
     if (create_client(consumer, "read_uncommitted", &client, NULL) == ERR_NONE) {
-        answered = rd_kafka_committed(client, copy, timeout_ms) == 0;
+        error = rd_kafka_committed(client, copy, timeout_ms);
+        told = error == RD_KAFKA_RESP_ERR_NO_ERROR ? error : told_of_group(client);
         rd_kafka_destroy(client);
     }
     rd_kafka_topic_partition_list_destroy(copy);
-    return answered;
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return err_set(reterr, ERR_CONFLICT,
+                       "a transaction on the committed offsets of group %s has not ended", group);
+    return committed_error(consumer, told == RD_KAFKA_RESP_ERR_NO_ERROR ? error : told, reterr);
 }
 
 enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
                                  struct task_committed *ret_committed, struct err *reterr)
 {
     int why_ms = timeout_ms / 5; /* kept to find out why there was no answer */
-    bool unstable;
+    enum err_code code = ERR_NONE;
     rd_kafka_topic_partition_list_t *list = make_list(consumer);
     const struct task_partition *partitions = consumer->config.partitions;
     rd_kafka_resp_err_t error;
@@ -481,16 +513,12 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
         if (partitions[i].owned && error == RD_KAFKA_RESP_ERR_NO_ERROR)
             take_committed(&list->elems[k++], &ret_committed[i]);
     }
-    unstable = error == RD_KAFKA_RESP_ERR__TIMED_OUT && are_unstable(consumer, list, why_ms);
+    if (error == RD_KAFKA_RESP_ERR__TIMED_OUT)
+        code = find_out_why(consumer, list, why_ms, reterr);
+    else if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+        code = committed_error(consumer, error, reterr);
     rd_kafka_topic_partition_list_destroy(list);
-    if (unstable)
-        return err_set(reterr, ERR_CONFLICT,
-                       "a transaction on the committed offsets of group %s has not ended",
-                       consumer->config.group_id);
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return err_set(reterr, ERR_UNAVAILABLE, "reading committed offsets: %s",
-                       rd_kafka_err2str(error));
-    return ERR_NONE;
+    return code;
 }
 
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,

@@ -112,8 +112,8 @@ void consumer_answered(struct consumer *consumer); /* a broker gave one */
  * Committed offsets of the owned partitions with their stamps, stable ones only (an open
  * transaction's are waited for). Blocks up to timeout_ms. Those of others stay as they are. None
  * stored: API_UNKNOWN.
- * ERR_CONFLICT: the broker answers, but a transaction on them stayed open all that time;
- * ERR_UNAVAILABLE: everything else.
+ * ERR_CONFLICT: the broker answers, but a transaction on them stayed open all that time; ERR_KAFKA:
+ * this user may not read them; ERR_UNAVAILABLE: everything else.
  */
 enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
                                  struct task_committed *ret_committed,

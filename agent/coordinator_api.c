@@ -6,6 +6,7 @@
 
 #include "agent/core/reconcile.h"
 #include "api/codec.h"
+#include "api/protocol.h"
 #include "api/text.h"
 #include "common/mem.h"
 
@@ -137,7 +138,8 @@ enum coordinator_outcome coordinator_api_register(const struct coordinator_api *
     if (outcome != COORDINATOR_OK)
         return outcome;
 
-    if (welcome.protocol < API_PROTOCOL_MINIMUM || welcome.protocol > API_PROTOCOL_VERSION) {
+    struct protocol_range own = protocol_own();
+    if (welcome.protocol < own.minimum || welcome.protocol > own.version) {
         outcome = failed(reterr, "it chose a protocol version that was not offered");
         schema_free(&schema_agent_welcome, &welcome);
         return outcome;

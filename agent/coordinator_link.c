@@ -215,10 +215,8 @@ static void pause_after(struct coordinator_link *link, int64_t retry_after_ms)
     pause_ms(link, delay_ms);
 }
 
-/*
- * It answers, but with less than it knew before. Said apart from coordinator_away, which is said
- * once and has another reason by then: such a coordinator was away before.
- */
+/* It knows less than before, or speaks with us no more. Said apart from coordinator_away, which is
+ * said once and has another reason by then: such a coordinator was away before. */
 static void note_misfit(struct coordinator_link *link, const char *detail)
 {
     if (!link->is_misfit)
@@ -330,10 +328,11 @@ static void register_once(struct coordinator_link *link)
         link->in_use_since_ms = -1;
     }
     /* An agent that already works keeps its tasks when the coordinator becomes too new for it. */
-    if (outcome == COORDINATOR_UNSUPPORTED && link->cluster[0] == '\0')
+    if (outcome == COORDINATOR_UNSUPPORTED && link->cluster[0] != '\0')
+        note_misfit(link, failure.text);
+    else if (outcome == COORDINATOR_UNSUPPORTED)
         end(link, false, failure.text);
-    else
-        pause_after(link, failure.retry_after_ms);
+    pause_after(link, failure.retry_after_ms);
 }
 
 /* Takes the document. False when it is none to go by: `failure` says why. */

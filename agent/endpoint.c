@@ -11,6 +11,7 @@
 
 #include "api/codec.h"
 #include "api/problem.h"
+#include "api/protocol.h"
 #include "api/routes.h"
 #include "common/clock.h"
 #include "common/httpd.h"
@@ -145,8 +146,8 @@ static struct httpd_response answer_version(void)
 {
     struct version_view version = {.version = (char *)BATON_VERSION,
                                    .component = (char *)"baton-agent",
-                                   .protocol = API_PROTOCOL_VERSION,
-                                   .protocol_minimum = API_PROTOCOL_MINIMUM,
+                                   .protocol = protocol_own().version,
+                                   .protocol_minimum = protocol_own().minimum,
                                    .librdkafka = (char *)rd_kafka_version_str(),
                                    .microhttpd = (char *)MHD_get_version()};
     size_t bytes;

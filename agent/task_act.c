@@ -372,9 +372,11 @@ static void fetch_committed(struct task_thread *thread)
         task_thread_event(thread, TASK_EVENT_COMMITTED_READ, NULL, NULL)->committed =
             thread->committed;
     else
-        (void)task_thread_event(
-            thread, TASK_EVENT_COMMITTED_FAILED,
-            code == ERR_CONFLICT ? "blocked_by_open_transaction" : "kafka_unreachable", err.text);
+        (void)task_thread_event(thread, TASK_EVENT_COMMITTED_FAILED,
+                                code == ERR_CONFLICT ? "blocked_by_open_transaction"
+                                : code == ERR_KAFKA  ? "kafka_unauthorized"
+                                                     : "kafka_unreachable",
+                                err.text);
 }
 
 static void assign(struct task_thread *thread)

@@ -102,13 +102,13 @@ static enum err_code report_faults(const struct codec_faults *faults, struct err
                    faults->count - 1);
 }
 
-static enum err_code read_json(const struct schema_type *type, json_t *json, bool integers_as_reals,
-                               void *ret_value, struct codec_faults *reterr_faults,
-                               struct err *reterr)
+static enum err_code read_json(const struct schema_type *type, json_t *json,
+                               struct codec_read_how how, void *ret_value,
+                               struct codec_faults *reterr_faults, struct err *reterr)
 {
     struct codec_faults faults = {0};
     void *value = mem_calloc(1, type->bytes);
-    codec_read(type, json, integers_as_reals, value, &faults);
+    codec_read(type, json, how, value, &faults);
     if (faults.count == 0) {
         memcpy(ret_value, value, type->bytes);
         free(value);
@@ -131,8 +131,8 @@ static enum err_code read_json(const struct schema_type *type, json_t *json, boo
  * such number.
  */
 static enum err_code locate_overflow(const struct schema_type *type, const char *text, size_t bytes,
-                                     const json_error_t *error, struct codec_faults *reterr_faults,
-                                     struct err *reterr)
+                                     struct codec_read_how how, const json_error_t *error,
+                                     struct codec_faults *reterr_faults, struct err *reterr)
 {
     json_error_t ignored;
     json_t *json = json_loadb(
@@ -140,7 +140,8 @@ static enum err_code locate_overflow(const struct schema_type *type, const char 
     if (json == NULL)
         return report_parse(error, reterr);
     void *value = mem_calloc(1, type->bytes);
-    enum err_code code = read_json(type, json, true, value, reterr_faults, reterr);
+    how.integers_as_reals = true;
+    enum err_code code = read_json(type, json, how, value, reterr_faults, reterr);
     json_decref(json);
     if (code == ERR_NONE) {
         schema_free(type, value);
@@ -150,8 +151,9 @@ static enum err_code locate_overflow(const struct schema_type *type, const char 
     return code;
 }
 
-enum err_code codec_decode(const struct schema_type *type, const char *text, size_t bytes,
-                           void *ret_value, struct codec_faults *reterr_faults, struct err *reterr)
+static enum err_code decode(const struct schema_type *type, const char *text, size_t bytes,
+                            struct codec_read_how how, void *ret_value,
+                            struct codec_faults *reterr_faults, struct err *reterr)
 {
     if (bytes == 0)
         return err_set(reterr, ERR_PROTOCOL, "the body is empty");
@@ -162,12 +164,27 @@ enum err_code codec_decode(const struct schema_type *type, const char *text, siz
     json_error_t error;
     json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (json == NULL && json_error_code(&error) == json_error_numeric_overflow)
-        return locate_overflow(type, text, bytes, &error, reterr_faults, reterr);
+        return locate_overflow(type, text, bytes, how, &error, reterr_faults, reterr);
     if (json == NULL)
         return report_parse(&error, reterr);
-    code = read_json(type, json, false, ret_value, reterr_faults, reterr);
+    code = read_json(type, json, how, ret_value, reterr_faults, reterr);
     json_decref(json);
     return code;
+}
+
+enum err_code codec_decode(const struct schema_type *type, const char *text, size_t bytes,
+                           void *ret_value, struct codec_faults *reterr_faults, struct err *reterr)
+{
+    const struct codec_read_how strict = {0};
+    return decode(type, text, bytes, strict, ret_value, reterr_faults, reterr);
+}
+
+enum err_code codec_decode_known(const struct schema_type *type, const char *text, size_t bytes,
+                                 void *ret_value, struct codec_faults *reterr_faults,
+                                 struct err *reterr)
+{
+    const struct codec_read_how known = {.known_only = true};
+    return decode(type, text, bytes, known, ret_value, reterr_faults, reterr);
 }
 
 /* ---- value -> text */

@@ -26,6 +26,11 @@ enum err_code codec_decode(const struct schema_type *type, const char *text, siz
                            void *ret_value, struct codec_faults *reterr_faults,
                            struct err *reterr) MUSTCHECK;
 
+/* The same, but fields that the tables do not know are passed over: of a peer that is newer. */
+enum err_code codec_decode_known(const struct schema_type *type, const char *text, size_t bytes,
+                                 void *ret_value, struct codec_faults *reterr_faults,
+                                 struct err *reterr) MUSTCHECK;
+
 /*
  * Compact JSON text, fields in the order of the table; free(). NULL strings, API_UNKNOWN -> null.
  * ret_bytes may be NULL. What JSON can not say is bent, so that a peer's odd report never stops us:

@@ -15,7 +15,7 @@
 struct reader {
     struct codec_faults *faults;
     struct strbuf pointer; /* to the value that is being read */
-    bool integers_as_reals;
+    struct codec_read_how how;
 };
 
 /* ---- where we are, and what is wrong there */
@@ -166,7 +166,7 @@ static bool integer_of(const struct reader *reader, json_t *json, int64_t *ret_n
     }
     const double exact_max = 9007199254740992.0; /* 2^53: above, doubles skip integers */
     double number = json_real_value(json);       /* 0 when it is no real */
-    if (!reader->integers_as_reals || !json_is_real(json) || trunc(number) != number ||
+    if (!reader->how.integers_as_reals || !json_is_real(json) || trunc(number) != number ||
         fabs(number) > exact_max)
         return false;
     *ret_number = (int64_t)number;
@@ -368,14 +368,14 @@ static void read_object(struct reader *reader, const struct schema_type *type, j
         read_value(reader, field, member, value);
         pointer_pop(reader, pointer_bytes);
     }
-    if (json_object_size(json) != known)
+    if (json_object_size(json) != known && !reader->how.known_only)
         report_unknown(reader, type, json);
 }
 
-void codec_read(const struct schema_type *type, json_t *json, bool integers_as_reals, void *value,
-                struct codec_faults *faults)
+void codec_read(const struct schema_type *type, json_t *json, struct codec_read_how how,
+                void *value, struct codec_faults *faults)
 {
-    struct reader reader = {.faults = faults, .integers_as_reals = integers_as_reals};
+    struct reader reader = {.faults = faults, .how = how};
     read_object(&reader, type, json, value);
     strbuf_finish(&reader.pointer);
 }

@@ -323,6 +323,9 @@ static const struct problem_entry entries[] = {
     OF_JOB("kafka_unreachable", 0, CRITICAL, "The brokers do not answer",
            "Check that the brokers are up and reachable from the agent or coordinator that the "
            "detail names, and that its kafka.* settings are right; it is tried again by itself."),
+    OF_JOB("kafka_unauthorized", 0, CRITICAL, "The brokers do not allow an agent what a job needs",
+           "Allow the user of the agent that the detail names what docs/operations.md lists "
+           "(Kafka settings and ACLs); it is tried again by itself."),
     OF_JOB("transaction_failed", 0, WARNING, "A transaction failed and is repeated",
            "Nothing is lost or doubled. If it comes often, look at the brokers' health and at "
            "transaction.timeout.ms."),

@@ -64,9 +64,9 @@ struct schema_type {
     const char *help; /* one sentence for docs */
 };
 
-extern const struct schema_type schema_job_spec, schema_agent_registration, schema_agent_welcome,
-    schema_agent_document, schema_agent_report, schema_report_answer, schema_job_view,
-    schema_job_status, schema_learner_view, schema_processor_view, schema_map_view,
+extern const struct schema_type schema_job_spec, schema_agent_offer, schema_agent_registration,
+    schema_agent_welcome, schema_agent_document, schema_agent_report, schema_report_answer,
+    schema_job_view, schema_job_status, schema_learner_view, schema_processor_view, schema_map_view,
     schema_map_key_view, schema_problem_view, schema_agent_view, schema_operation_view,
     schema_event_view, schema_job_page, schema_processor_page, schema_problem_page,
     schema_agent_page, schema_operation_page, schema_handoff_page, schema_event_page,

@@ -84,6 +84,16 @@ static const struct schema_field kept_state_fields[] = {
 };
 SCHEMA_TYPE(kept_state, "State of a processor that an agent has on its disk.");
 
+static const struct schema_field agent_offer_fields[] = {
+    FIELD_AGENT_ID(agent_offer, agent_id, .required = true, .help = "Name of the agent."),
+    FIELD_UINT32(agent_offer, protocol, 1, UINT32_MAX, .required = true,
+                 .help = "Highest protocol version that the agent speaks."),
+    FIELD_UINT32(agent_offer, protocol_minimum, 1, UINT32_MAX, .required = true,
+                 .help = "Lowest protocol version that the agent speaks."),
+    FIELD_STRING(agent_offer, version, 1, 64, .help = "Version of the agent's software."),
+};
+SCHEMA_TYPE(agent_offer, "The protocol versions of a registration.");
+
 static const struct schema_field agent_registration_fields[] = {
     FIELD_AGENT_ID(agent_registration, agent_id, .required = true,
                    .help = "Name of the agent, unique in the cluster."),

@@ -192,6 +192,14 @@ struct document_version {
     uint64_t decision;
 };
 
+/* What is read first of a registration, whatever else is in it. */
+struct agent_offer {
+    char *agent_id;
+    uint32_t protocol;
+    uint32_t protocol_minimum;
+    char *version; /* NULL: not said */
+};
+
 /* POST /agent/v1/agents */
 struct agent_registration {
     char *agent_id;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/protocol.h"
 #include "api/text.h"
 #include "common/hash/crc32.h"
 #include "common/hash/linhash.h"
@@ -339,8 +340,8 @@ static void get_version(struct exchange *exchange)
     struct version_view version = {
         .version = BATON_VERSION,
         .component = "baton-coordinator",
-        .protocol = API_PROTOCOL_VERSION,
-        .protocol_minimum = API_PROTOCOL_MINIMUM,
+        .protocol = protocol_own().version,
+        .protocol_minimum = protocol_own().minimum,
         .librdkafka = (char *)rd_kafka_version_str(),
         .sqlite = (char *)sqlite3_libversion(),
         .microhttpd = (char *)MHD_get_version(),

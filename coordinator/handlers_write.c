@@ -21,11 +21,6 @@ char *handlers_write_actor(const struct exchange *exchange)
     return mem_printf("api %s", exchange->request->peer);
 }
 
-static char *agent_actor(const char *agent_id)
-{
-    return mem_printf("agent %s", agent_id);
-}
-
 /* A parameter or header that is wrong is answered here: false. */
 static bool check_query(struct exchange *exchange, enum err_code code, const struct err *err)
 {
@@ -415,90 +410,7 @@ static void list_events(struct exchange *exchange)
     exchange_ask(exchange, &query);
 }
 
-/* ---- the agent protocol */
-
-static void register_agent(struct exchange *exchange)
-{
-    struct coord_event event = {.kind = COORD_EVENT_AGENT_REGISTER};
-    if (!exchange_decode(exchange, &schema_agent_registration, &event.registration))
-        return;
-    event.actor = agent_actor(event.registration.agent_id);
-    exchange_post(exchange, &event);
-}
-
-static bool check_agent_id(struct exchange *exchange)
-{
-    const char *agent_id = exchange->match.parameters[0];
-    if (schema_agent_id_valid(agent_id))
-        return true;
-    exchange_problem(exchange, "agent_unknown", "agent \"%s\" is not registered", agent_id);
-    return false;
-}
-
-static void deregister_agent(struct exchange *exchange)
-{
-    const char *incarnation = NULL;
-    struct err err;
-    if (!check_agent_id(exchange) ||
-        !check_query(exchange, request_incarnation(target_of(exchange), &incarnation, &err), &err))
-        return;
-    struct coord_event event = {.kind = COORD_EVENT_AGENT_DEREGISTER,
-                                .name = mem_strdup(exchange->match.parameters[0]),
-                                .incarnation = mem_strdup(incarnation),
-                                .actor = agent_actor(exchange->match.parameters[0])};
-    exchange_post(exchange, &event);
-}
-
-static void poll_assignment(struct exchange *exchange)
-{
-    const struct httpd_target *target = target_of(exchange);
-    struct coord_event event = {.kind = COORD_EVENT_POLL};
-    const char *incarnation = NULL;
-    struct err err;
-    if (!check_agent_id(exchange) ||
-        !check_query(exchange, request_incarnation(target, &incarnation, &err), &err) ||
-        !check_query(exchange, request_version(target, "after", &event.after, &err), &err) ||
-        !check_query(exchange, request_wait(target, &event.wait_ms, &err), &err))
-        return;
-    event.name = mem_strdup(exchange->match.parameters[0]);
-    event.incarnation = mem_strdup(incarnation);
-    event.actor = agent_actor(event.name);
-    exchange_post(exchange, &event);
-}
-
-static void report(struct exchange *exchange)
-{
-    struct coord_event event = {.kind = COORD_EVENT_REPORT};
-    if (!check_agent_id(exchange) ||
-        !exchange_decode(exchange, &schema_agent_report, &event.report))
-        return;
-    event.name = mem_strdup(exchange->match.parameters[0]);
-    event.actor = agent_actor(event.name);
-    exchange_post(exchange, &event);
-}
-
 /* ---- dispatch */
-
-/* What agents ask. */
-static void serve_agent(struct exchange *exchange)
-{
-    switch ((int)exchange->match.route->id) {
-    case ROUTE_AGENT_REGISTER:
-        register_agent(exchange);
-        return;
-    case ROUTE_AGENT_DEREGISTER:
-        deregister_agent(exchange);
-        return;
-    case ROUTE_AGENT_ASSIGNMENT:
-        poll_assignment(exchange);
-        return;
-    case ROUTE_AGENT_REPORT:
-        report(exchange);
-        return;
-    default:
-        assert(!"a route that the owner thread answers");
-    }
-}
 
 void handlers_write(struct exchange *exchange)
 {
@@ -567,6 +479,6 @@ void handlers_write(struct exchange *exchange)
         make_backup(exchange);
         return;
     default:
-        serve_agent(exchange);
+        handlers_agent(exchange);
     }
 }

@@ -174,7 +174,11 @@ void exchange_ask(struct exchange *exchange, struct archive_query *query)
 
 /* ---- bodies */
 
-bool exchange_decode(struct exchange *exchange, const struct schema_type *type, void *ret_value)
+static bool decode_by(enum err_code (*decode)(const struct schema_type *type, const char *text,
+                                              size_t bytes, void *ret_value,
+                                              struct codec_faults *reterr_faults,
+                                              struct err *reterr),
+                      struct exchange *exchange, const struct schema_type *type, void *ret_value)
 {
     const struct httpd_request *request = exchange->request;
     if (!request_is_json(httpd_header(request, "Content-Type", NULL))) {
@@ -184,8 +188,8 @@ bool exchange_decode(struct exchange *exchange, const struct schema_type *type, 
     }
     struct codec_faults faults = {0};
     struct err err;
-    enum err_code code = codec_decode(type, request->body == NULL ? "" : request->body,
-                                      request->body_bytes, ret_value, &faults, &err);
+    enum err_code code = decode(type, request->body == NULL ? "" : request->body,
+                                request->body_bytes, ret_value, &faults, &err);
     if (code == ERR_NONE)
         return true;
     if (code == ERR_INVALID)
@@ -194,6 +198,17 @@ bool exchange_decode(struct exchange *exchange, const struct schema_type *type, 
         exchange_problem(exchange, "malformed_json", "%s", err.text);
     codec_faults_finish(&faults);
     return false;
+}
+
+bool exchange_decode(struct exchange *exchange, const struct schema_type *type, void *ret_value)
+{
+    return decode_by(codec_decode, exchange, type, ret_value);
+}
+
+bool exchange_decode_known(struct exchange *exchange, const struct schema_type *type,
+                           void *ret_value)
+{
+    return decode_by(codec_decode_known, exchange, type, ret_value);
 }
 
 /* ---- the server's callbacks */

@@ -42,10 +42,16 @@ void exchange_ask(struct exchange *exchange, struct archive_query *query);
 /* Decodes the body; false: it was answered with what is wrong. */
 bool exchange_decode(struct exchange *exchange, const struct schema_type *type, void *ret_value);
 
-/* ---- handlers.c: reads; handlers_write.c: all that the owner thread answers */
+/* The same, passing over fields that are not known: of an agent that is newer. */
+bool exchange_decode_known(struct exchange *exchange, const struct schema_type *type,
+                           void *ret_value);
+
+/* ---- handlers.c: reads; handlers_write.c: all that the owner thread answers, of which
+ * handlers_agent.c has what agents ask */
 
 void handlers_read(struct exchange *exchange);
 void handlers_write(struct exchange *exchange);
+void handlers_agent(struct exchange *exchange);
 bool handlers_is_read(enum route_id id);
 
 /* "api <peer>": free() */

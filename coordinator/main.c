@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/protocol.h"
 #include "common/listener.h"
 #include "common/logger.h"
 #include "common/mem.h"
@@ -95,7 +96,8 @@ static enum err_code open_store(struct daemon *daemon, struct err *reterr)
     struct coordinator_config config = {
         .database = options->database,
         .backup_dir = options->backup_dir,
-        .core = {.agent_timeout_ms = options->agent_timeout_ms,
+        .core = {.protocol = protocol_own(),
+                 .agent_timeout_ms = options->agent_timeout_ms,
                  .report_interval_ms = options->report_interval_ms,
                  .poll_wait_ms_max = options->poll_wait_max_ms,
                  .topics_interval_ms = TOPICS_INTERVAL_MS,

@@ -104,6 +104,7 @@ check() { # FOLDER
 
     function guard_of(path) {
         if (path == "api/processor.h") return "BATON_PROCESSOR_H" # installed as <baton/processor.h>
+        if (path == "producer/partitioner.h") return "BATON_PARTITIONER_H" # the same
         gsub(/[^A-Za-z0-9]/, "_", path)
         return "BATON_" toupper(path)
     }

@@ -5,8 +5,9 @@
 #   SUITE   system, soak or bench: the folder of tests/; or tsan: the system tests on the binaries of $BATON_BUILD
 #   WORD    only tests whose names hold it (pytest's -k, so "handoff and not soak" works as well)
 #
-# Tests wait more than they work, so as many as the machine has processors run at a time, each of those workers with a broker
-# of its own; BATON_WORKERS=1 runs them one after another. Benches are always alone.
+# Tests wait more than they work, so one more than the machine has processors run at a time, each of those workers with a
+# broker of its own (long runs, which work more: as many as processors). BATON_WORKERS=1 runs them one after another. Benches
+# are always alone.
 #
 # Each run has a folder of its own under build/, kept when a test failed: logs, states, the broker's data. The figures that
 # the tests measured are in build/SUITE/summary.json, with the commit.
@@ -28,7 +29,7 @@ find "build/$suite" -maxdepth 1 -name 'run-*' -mmin +1440 -exec rm -rf {} + # wh
 run=$(mktemp -d "$PWD/build/$suite/run-XXXXXX")
 arguments=("$folder" -c tests/pytest.ini --rootdir tests --basetemp "$run/tmp" --color=no)
 case $suite in
-system) arguments+=(-n "${BATON_WORKERS:-$(nproc)}" --dist worksteal) ;;
+system) arguments+=(-n "${BATON_WORKERS:-$(($(nproc) + 1))}" --dist worksteal) ;;
 soak) arguments+=(-n "${BATON_WORKERS:-$(nproc)}" --dist worksteal -v) ;; # long runs show how far they are
 *) arguments+=(-s) ;;
 esac

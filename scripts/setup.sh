@@ -3,9 +3,10 @@
 #
 # usage: setup.sh GROUP...
 #   build    compiler, libraries and headers, Criterion
-#   test     kafka and python: all that the system tests and the demo need
+#   test     kafka, python and java: all that the system tests need
 #   kafka    a JRE and the broker's jars
 #   python   the tests' Python packages, in a venv
+#   java     a JDK and the broker's jars, Kafka's client among them: for the producers' Java class
 #   format, tidy, cover   the tools of those targets
 #
 # What is there is found by what it can do (pkg-config, a program on the PATH, a header), so libraries of your own count.
@@ -78,6 +79,11 @@ java_is_recent() {
 check_kafka() {
     java_is_recent || need default-jre-headless
     [ -d "$KAFKA_LIBS" ] || need_program mvn maven
+}
+
+check_java() {
+    need_program javac default-jdk-headless
+    check_kafka
 }
 
 check_python() {
@@ -153,13 +159,13 @@ fetch_python() {
 
 # ---- main ---------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || fail "usage: setup.sh build|test|kafka|python|format|tidy|cover ..."
+[ $# -gt 0 ] || fail "usage: setup.sh build|test|kafka|python|java|format|tidy|cover ..."
 groups=()
 for group in "$@"; do
     case $group in
-    test) groups+=(kafka python) ;;
-    build | kafka | python | format | tidy | cover) groups+=("$group") ;;
-    *) fail "unknown group '$group': use build, test, kafka, python, format, tidy or cover" ;;
+    test) groups+=(kafka python java) ;;
+    build | kafka | python | java | format | tidy | cover) groups+=("$group") ;;
+    *) fail "unknown group '$group': use build, test, kafka, python, java, format, tidy or cover" ;;
     esac
 done
 
@@ -168,6 +174,7 @@ for group in "${groups[@]}"; do
     build) check_build ;;
     kafka) check_kafka ;;
     python) check_python ;;
+    java) check_java ;;
     format) need_program "${CLANG_FORMAT:-clang-format-14}" clang-format-14 ;;
     tidy) need_program "${CLANG_TIDY:-clang-tidy-14}" clang-tidy-14 ;;
     cover) need_program gcovr gcovr ;;
@@ -180,7 +187,7 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 for group in "${groups[@]}"; do
     case $group in
-    kafka) [ -d "$KAFKA_LIBS" ] || { fetch_kafka; changed=yes; } ;;
+    kafka | java) [ -d "$KAFKA_LIBS" ] || { fetch_kafka; changed=yes; } ;;
     python) [ -e "$(venv_path)/complete" ] || { fetch_python; changed=yes; } ;;
     esac
 done

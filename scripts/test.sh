@@ -39,7 +39,7 @@ suite() { # NAME COMMAND...
 }
 
 suite setup scripts/setup.sh build test
-suite build make -j"$jobs" all hooks tools
+suite build make -j"$jobs" all hooks tools producer-java
 suite lint make lint
 suite check make -j"$jobs" check
 suite asan make -j"$jobs" asan

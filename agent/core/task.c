@@ -224,7 +224,8 @@ static void handle_committed_failed(struct task *task, const struct task_event *
     else if (task->stopping && !task_is_clean(task)) /* the last commit would wait in vain, too */
         task_end(task, actions, event->now_ms);
     else if (task->code[0] == '\0')
-        task_set_problem(task, "kafka_unreachable", event->detail, event->now_ms);
+        task_set_problem(task, event->code != NULL ? event->code : "kafka_unreachable",
+                         event->detail, event->now_ms);
 }
 
 static void handle_corrupt(struct task *task, const struct task_event *event,

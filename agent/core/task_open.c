@@ -392,6 +392,8 @@ void task_committed_read(struct task *task, const struct task_event *event,
     if (find_fence(task, event, actions))
         return;
     task_clear_problem_of(task, "kafka_unreachable");
+    task_clear_problem_of(task, "kafka_unauthorized");
+    task_clear_problem_of(task, "blocked_by_open_transaction");
     if (task->phase.state == TASK_PHASE_ACTIVE)
         watch_committed(task, event);
     if (task->phase.state != TASK_PHASE_COMMITTED)

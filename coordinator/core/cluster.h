@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "api/protocol.h"
 #include "api/types.h"
 #include "common/fsm.h"
 #include "coordinator/core/durable.h"
@@ -245,6 +246,7 @@ struct pending_creation {
 };
 
 struct coord_config {
+    struct protocol_range protocol; /* that this coordinator speaks with agents */
     int64_t agent_timeout_ms;
     int64_t report_interval_ms;
     int64_t poll_wait_ms_max;

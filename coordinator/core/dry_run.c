@@ -105,8 +105,8 @@ static void add_agent(struct trial *trial, const char *agent_id, uint32_t number
     schema_default(&schema_agent_registration, &event.registration);
     event.registration.agent_id = mem_strdup(agent_id);
     event.registration.incarnation = mem_printf("00000000-0000-4000-8000-%012x", number);
-    event.registration.protocol = API_PROTOCOL_VERSION;
-    event.registration.protocol_minimum = API_PROTOCOL_MINIMUM;
+    event.registration.protocol = trial->cluster.config.protocol.version;
+    event.registration.protocol_minimum = trial->cluster.config.protocol.minimum;
     event.registration.version = mem_strdup("-");
     event.registration.capacity = capacity;
     step(trial, &event);

@@ -71,6 +71,16 @@ struct agent *step_heard(struct step *step, const char *agent_id, const char *in
         answer_superseded(step, step->event->request, agent);
         return NULL;
     }
+    const struct protocol_range own = step->cluster->config.protocol;
+    if (agent->row.protocol < own.minimum || agent->row.protocol > own.version) {
+        /* This coordinator is of another release than the one that welcomed it. It keeps its tasks,
+         * and learns from the registration whether there is another version that both speak. */
+        step_problem(step, step->event->request, "agent_unknown",
+                     "agent %s was welcomed with version %u of the agent protocol, which this "
+                     "coordinator does not speak: it is to register anew",
+                     agent_id, agent->row.protocol);
+        return NULL;
+    }
     mark_seen(step, agent);
     if (agent->row.state == AGENT_STATE_LOST)
         come_back(step, agent);
@@ -151,24 +161,27 @@ static void end_poll(struct step *step, const struct agent *agent)
 
 /* ---- registration */
 
+static struct protocol_range range_of(const struct agent_registration *registration)
+{
+    return (struct protocol_range){registration->protocol_minimum, registration->protocol};
+}
+
+static uint32_t chosen_protocol(const struct step *step,
+                                const struct agent_registration *registration)
+{
+    return protocol_choose(range_of(registration), step->cluster->config.protocol);
+}
+
 static bool speaks_our_protocol(struct step *step)
 {
     const struct agent_registration *registration = &step->event->registration;
-    if (registration->protocol >= API_PROTOCOL_MINIMUM &&
-        registration->protocol_minimum <= API_PROTOCOL_VERSION &&
-        registration->protocol_minimum <= registration->protocol)
+    if (chosen_protocol(step, registration) != 0)
         return true;
-    step_problem(step, step->event->request, "protocol_unsupported",
-                 "agent %s speaks versions %u to %u, this coordinator %d to %d",
-                 registration->agent_id, registration->protocol_minimum, registration->protocol,
-                 API_PROTOCOL_MINIMUM, API_PROTOCOL_VERSION);
+    char *why = protocol_refusal(registration->agent_id, registration->version,
+                                 range_of(registration), step->cluster->config.protocol);
+    step_problem(step, step->event->request, "protocol_unsupported", "%s", why);
+    free(why);
     return false;
-}
-
-static uint32_t chosen_protocol(const struct agent_registration *registration)
-{
-    return registration->protocol < API_PROTOCOL_VERSION ? registration->protocol
-                                                         : API_PROTOCOL_VERSION;
 }
 
 /*
@@ -200,7 +213,7 @@ void step_agent_row(const struct step *step, struct agent_registration *registra
         .state = AGENT_STATE_ALIVE,
         .version = rows_text_copy(registration->version),
         .address = rows_text_copy(registration->address),
-        .protocol = chosen_protocol(registration),
+        .protocol = chosen_protocol(step, registration),
         .capacity = registration->capacity,
         .max_learners = registration->max_learners,
         .registered_at = step->event->now_at,
@@ -328,7 +341,7 @@ void step_agent_register(struct step *step)
     if (step_recovery_is_foreign(step)) {
         /* By the welcome it finds out, and says so in its own log. It does not follow it. */
         if (speaks_our_protocol(step))
-            answer_welcome(step, chosen_protocol(registration));
+            answer_welcome(step, chosen_protocol(step, registration));
         return;
     }
     if (step_recovery_doubt(step, registration->agent_id, registration->document,

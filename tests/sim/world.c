@@ -43,6 +43,7 @@ static void draw_times(struct world *world)
 
     config->step_ms_max = step_ms[world_between(world, 0, 3)];
     config->core.verify = true;
+    config->core.protocol = (struct protocol_range)PROTOCOL_RANGE_OURS;
     config->core.agent_timeout_ms = timeout_ms[world_between(world, 0, 2)];
     config->core.report_interval_ms = 500;
     config->core.poll_wait_ms_max = world_between(world, 500, 25000);

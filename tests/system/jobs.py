@@ -88,8 +88,8 @@ class Job:
     def wait_owners(self, wanted, limit_s=HANDOFF_WAIT_S):
         """Until they are `wanted` and no hand-over is under way."""
 
-        def settled(status):
-            return self.owners() == wanted and status["handoffs_running"] == 0
+        def settled(_):
+            return self.owners() == wanted and self.status()["handoffs_running"] == 0  # in this order: one may just begin
 
         try:
             self.wait(f"owners are {wanted}", settled, limit_s)

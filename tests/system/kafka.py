@@ -53,6 +53,23 @@ def _prepare(directory, properties, **environment):
     return environment
 
 
+def settled(call, what):
+    """What `call` gives, once it gives something and the broker has settled. TimeoutError: not yet."""
+
+    def asked():
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in UNSETTLED:
+                raise
+            return None
+
+    try:
+        return wait_until(asked, ADMIN_LIMIT_S, what)
+    except AssertionError as error:
+        raise TimeoutError(str(error)) from None
+
+
 class Controller:
     """The node that leads a cluster whose broker may die: as in a cluster of many nodes, where others lead and go on.
 
@@ -250,7 +267,7 @@ class Broker:
             except UnicodeDecodeError:  # the client reads past the end of metadata, into whatever bytes are there
                 return None
 
-        return self._settled(stable, f"the offsets of {group} are stable: no transaction stays open")[0]
+        return settled(stable, f"the offsets of {group} are stable: no transaction stays open")[0]
 
     def group_members(self, group):
         return self._result(self.admin.describe_consumer_groups([group])[group]).members
@@ -262,21 +279,7 @@ class Broker:
             futures = self.admin.list_offsets(asked, request_timeout=ADMIN_LIMIT_S)
             return {at.partition: self._result(future).offset for at, future in futures.items()}
 
-        return self._settled(listed, f"the offsets of {name} are known")
-
-    @staticmethod
-    def _settled(call, what):
-        """What `call` gives, once it gives something and the broker has settled."""
-
-        def asked():
-            try:
-                return call()
-            except KafkaException as error:
-                if error.args[0].code() not in UNSETTLED:
-                    raise
-                return None
-
-        return wait_until(asked, ADMIN_LIMIT_S, what)
+        return settled(listed, f"the offsets of {name} are known")
 
     def _wait_for_partitions(self, name, count):
         def ready():

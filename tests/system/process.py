@@ -21,12 +21,12 @@ def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def start(arguments, log_path, environment=None, directory=None):
-    """Starts a child with both outputs appended to `log_path`."""
+def start(arguments, log_path, environment=None, directory=None, stdin=subprocess.DEVNULL):
+    """Starts a child with both outputs appended to `log_path`; `stdin` is as Popen's."""
     with open(log_path, "ab") as log:
         child = subprocess.Popen(
             [str(argument) for argument in arguments],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=log,
             stderr=log,
             cwd=directory,

@@ -161,13 +161,16 @@ class Scene:
 
 
 class Held:
-    """From its next start on an agent (with hooks) is held at a point, one task of it, until the block ends or `let_go`."""
+    """From its next start on an agent (with hooks) is held at a point, one task of it, until the block ends or `let_go`.
 
-    def __init__(self, daemons, agent, point):
+    It is held at the last of so many `passes`.
+    """
+
+    def __init__(self, daemons, agent, point, passes=1):
         self._agent = agent
         self._fifo = daemons.directory / f"hold-{agent.name}"
         os.mkfifo(self._fifo)
-        agent.environment |= {"BATON_HOOK": f"{point}:1:hold", "BATON_HOOK_FIFO": str(self._fifo)}
+        agent.environment |= {"BATON_HOOK": f"{point}:{passes}:hold", "BATON_HOOK_FIFO": str(self._fifo)}
 
     def __enter__(self):
         return self

@@ -85,7 +85,7 @@ def take_away(stage):
 
 
 @pytest.mark.parametrize("strike", [cut, take_away], ids=["cut", "gone"])
-def test_handoff_ends_when_the_topic_is_lost_under_the_learner(scene, strike):
+def test_handoff_ends_when_the_topic_is_lost_under_the_learner(scene, daemons, strike):
     """A clear error, at once; the owner has its own problem, keeps the processor, and no hand-over follows."""
     stage = scene(partitions=1, acceptable_lag=0)
     stage.agent()
@@ -93,11 +93,15 @@ def test_handoff_ends_when_the_topic_is_lost_under_the_learner(scene, strike):
     stage.history(HISTORY)
     # As reported: a learner goes by the T1 that it is told, and an older one would soon be caught up with.
     stage.job.wait("all is committed", lambda _: stage.job.processors()[0]["partitions"][0]["t1"] == HISTORY, LIMIT_S)
-    learner = stage.agent(**SLOW)
-    stage.move(learner)
-    wait_until(lambda: 0 < (stage.wait_handoff("learning")["replay_records"] or 0) < HISTORY - 500, LIMIT_S, "it learns")
-    epoch = stage.epochs()[0]
-    strike(stage)
+    learner = stage.agent(start=False, hooks=True, **SLOW)
+    with Held(daemons, learner, f"checkpoint_after@{stage.job.name}/0/learn", passes=2) as hold:
+        learner.start()
+        stage.move(learner)
+        hold.wait_struck()
+        half = wait_until(lambda: stage.wait_handoff("learning")["replay_records"], LIMIT_S, "it says how much there is to go")
+        assert 0 < half < HISTORY, half
+        epoch = stage.epochs()[0]
+        strike(stage)
     if strike is take_away:
         # It may pass (the topic is made again, a right is given back), so it is said at once and tried for some minutes.
         stuck = stage.wait_handoff("learning", stuck="topic_missing")

@@ -226,10 +226,12 @@ def test_migrate_intruder_that_committed_leaves_offsets_that_are_not_obeyed(scen
     intruder = plain(stage.job)
     stage.job.wait("is frozen", lambda status: status["group"]["hold"] == "frozen" and status["processors_paused"] == 1)
     stage.broker.produce(stage.job.input, [(b"key", b"x")] * 5)
+    stage.coordinator.pause()  # the job is to go on after the tool's commit
     intruder.stop()
     tool = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.job.group})
     wait_until(lambda: commits(tool, TopicPartition(stage.job.input, 0, 12)), LIMIT_S, "it is committed")
     tool.close()
+    stage.coordinator.resume()
     stage.job.wait_problem("offsets_changed")
     assert outputs(stage.job) >= 10
 

@@ -1,5 +1,6 @@
 """Daemons are killed, stopped and started again: nothing is lost or doubled, and only what must be is read again."""
 
+import concurrent.futures
 import random
 import shutil
 import time
@@ -9,6 +10,7 @@ from confluent_kafka import Producer
 
 from jobs import Job
 from oracle import TopicReader, check_outputs
+from scene import Held
 from waiting import wait_until
 
 LIMIT_S = 120
@@ -166,21 +168,26 @@ def test_restart_without_state_rebuilds_all_of_it(world):
     assert_exact(job, {**{b"k%d" % number: 1 for number in range(10)}, **more})
 
 
-def test_restart_goes_on_with_a_rebuild_where_it_was(world):
-    """S12: stopped at some 30 % of a rebuild it goes on from there, not from 0 and not from the end."""
-    job = world(partitions=1)
+def test_restart_goes_on_with_a_rebuild_where_it_was(world, daemons):
+    """S12: stopped in the midst of a rebuild it goes on from there, not from 0 and not from the end."""
+    job = world(partitions=1, agent={"hooks": True})
     expected = fill(job, 20_000, keys=500)
     job.wait_drained()
     assert job.agent.stop() == 0
     shutil.rmtree(job.agent.options["state_dir"])
     # Fetches of a few records with a pause after each make the rebuild slow enough to be stopped in its midst.
     job.agent.options.update({"kafka.fetch.message.max.bytes": "3000", "kafka.queued.min.messages": "50"})
-    job.agent.start()
-    progress = wait_until(
-        lambda: [p for p in job.processors() if p["partitions"][0]["t2"] and 5_000 < p["partitions"][0]["t2"] < 19_000
-                 and p["state"] == "replaying"],
-        LIMIT_S, "the rebuild is under way")[0]["partitions"][0]["t2"]
-    assert job.agent.stop() == 0
+    with Held(daemons, job.agent, f"checkpoint_after@{job.name}/0/replay") as hold:
+        job.agent.start()
+        hold.wait_struck()
+        [held] = wait_until(lambda: [p for p in job.processors() if p["partitions"][0]["t2"]], LIMIT_S, "it says how far it is")
+        progress = held["partitions"][0]["t2"]
+        assert 0 < progress < 20_000 and held["state"] == "replaying", held
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            stopping = pool.submit(job.agent.stop)
+            job.agent.wait_log("agent_phase", phase="stopping")
+            hold.let_go()
+            assert stopping.result() == 0
     for option in ("kafka.fetch.message.max.bytes", "kafka.queued.min.messages"):
         del job.agent.options[option]
     job.agent.start()
@@ -269,7 +276,7 @@ def test_restart_notices_offsets_that_vanished(world):
     job.agent.start()
     job.wait_problem("offsets_expired")
     assert outputs_so_far(job) == seen
-    assert job.agent.log_events("task_problem", problem="offsets_expired"), "an operator who reads logs finds it there"
+    job.agent.wait_log("task_problem", problem="offsets_expired")  # an operator who reads logs finds it there
 
 
 def test_restart_says_that_history_is_lost(world):

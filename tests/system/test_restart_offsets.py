@@ -299,12 +299,12 @@ def test_restart_offsets_on_error_holds_in_replays(moody, broker, unique, policy
         stage.job.wait("its standby is ready", lambda status: status["standbys_ready"] == 1)
         [owner] = [each for each in agents if each.name == stage.job.processors()[0]["agent"]]
         owner.kill()
-        if turn == 1:  # the owner comes back itself, before anybody has missed it
-            owner.start()
-        stage.job.wait("somebody is active", lambda _: sum(stage.job.owners().values()) == 1)
-        if turn != 1:
-            owner.start()
+        if turn == 0:  # its standby takes over; what is told of the dead one at first is from before its death
+            [other] = [each for each in agents if each is not owner]
+            stage.job.wait("its standby is active", lambda _, wanted=other.name: stage.job.owners() == {wanted: 1})
+        owner.start()  # the second one comes back itself, before anybody has missed it
         stage.wait_agent(owner)
+        stage.job.wait("somebody is active", lambda _: sum(stage.job.owners().values()) == 1)
     send(stage, b"x")
     wait_values(stage, *range(1, good + 2))
     if policy == "dead_letter":

@@ -84,7 +84,7 @@ def test_restart_recovery_of_an_old_database_under_load(stage):
     problem = wait_unready(scene, "database_outdated")
     assert "--recover" in problem["detail"] and str(highest) in problem["detail"], problem
     assert ask_for_move(scene, 503)["code"] == "database_outdated"
-    assert scene.coordinator.log_events("database_outdated")
+    scene.coordinator.wait_log("database_outdated")
     scene.wait_outputs(500)  # agents work on
     assert all(agent.running for agent in scene.agents)
     scene.coordinator.kill()

@@ -167,14 +167,14 @@ def test_standby_is_in_another_zone(make_world):
     assert all(zones[owners[number]] != zones[holders[number]] for number in owners), (owners, holders)
     for each in world.job.processors():
         assert [one["zone"] for one in each["standbys"]] == [zones[holders[each["processor"]]]], each
-    assert not world.job.problems()
+    wait_until(lambda: not world.job.problems(), LIMIT_S, "nothing is missing")
     # Without the south there is no other zone: who is left has them, and it is said.
     path = f"/v1/agents/{world.agents[2].name}/drain"
     world.coordinator.http.put(path, {"reason": "a test"}, expect=202)
     problem = world.job.wait_problem("standbys_missing", LIMIT_S)
     assert problem["severity"] == "warning" and problem["processor"] is None, problem
     world.wait_ready()
-    assert "another zone" in world.job.wait_problem("standbys_missing", LIMIT_S)["detail"]
+    wait_until(lambda: "another zone" in world.job.wait_problem("standbys_missing", LIMIT_S)["detail"], LIMIT_S, "that is said")
     # As many as the job wants: none, then there is nothing missing.
     world.job.put(expect=200, standbys=0)
     world.job.wait("there are none", lambda status: status["standbys_ready"] == status["standbys_wanted"] == 0, LIMIT_S)

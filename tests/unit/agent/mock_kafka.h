@@ -29,6 +29,7 @@ enum mock_api { /* Kafka's numbers of requests */
                 MOCK_METADATA = 3,
                 MOCK_OFFSET_COMMIT = 8,
                 MOCK_OFFSET_FETCH = 9,
+                MOCK_FIND_COORDINATOR = 10,
                 MOCK_INIT_PRODUCER_ID = 22,
                 MOCK_ADD_PARTITIONS = 24,
                 MOCK_ADD_OFFSETS = 25,

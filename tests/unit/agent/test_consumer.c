@@ -422,6 +422,21 @@ Test(consumer, committed_offsets_that_do_not_come_are_an_error_in_time)
     cr_assert_eq(committed[0].offset, 77, "unknown is not 0, and nothing is made up");
 }
 
+/* The broker tells another request of it, and librdkafka's call ends with a timeout. */
+Test(consumer, committed_offsets_that_may_not_be_read_are_told_from_those_that_do_not_come)
+{
+    struct task_committed committed[2] = {{.offset = 77}, {.offset = 77}};
+    struct err err;
+
+    mock_kafka_fail(&mock, MOCK_FIND_COORDINATOR, RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED,
+                    1000);
+    cr_assert_eq(consumer_committed(consumer, MOCK_WAIT_MS, committed, &err), ERR_KAFKA, "%s",
+                 err.text);
+    cr_assert(strstr(err.text, GROUP) != NULL, "%s", err.text);
+    cr_assert(strstr(err.text, "Group authorization failed") != NULL, "%s", err.text);
+    cr_assert_eq(committed[0].offset, 77);
+}
+
 /* ---- memory */
 
 Test(consumer, queues_share_what_a_task_may_hold)

@@ -235,6 +235,27 @@ Test(codec, no_more_than_twenty_faults)
     strbuf_finish(&text);
 }
 
+Test(codec, what_a_newer_peer_says_more_is_passed_over_and_all_else_is_checked)
+{
+    static const char more[] = "{\"agent_id\":\"a\",\"protocol\":9,\"protocol_minimum\":1,"
+                               "\"new\":{\"x\":[1]}}",
+                      wrong[] = "{\"agent_id\":\"a\",\"protocol\":0,\"new\":1}";
+    struct agent_offer offer;
+    struct codec_faults faults = {0};
+    cr_assert_eq(codec_decode(&schema_agent_offer, more, strlen(more), &offer, NULL, NULL),
+                 ERR_INVALID);
+    cr_assert_eq(codec_decode_known(&schema_agent_offer, more, strlen(more), &offer, NULL, NULL),
+                 ERR_NONE);
+    cr_assert_eq(offer.protocol, 9);
+    cr_assert_null(offer.version);
+    schema_free(&schema_agent_offer, &offer);
+    cr_assert_eq(
+        codec_decode_known(&schema_agent_offer, wrong, strlen(wrong), &offer, &faults, NULL),
+        ERR_INVALID);
+    cr_assert_eq(faults.count, 2, "a value out of its range, and one that is missing");
+    codec_faults_finish(&faults);
+}
+
 Test(codec, a_long_unknown_name_is_cut_at_a_whole_character)
 {
     struct strbuf text = {0};

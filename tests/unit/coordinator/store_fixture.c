@@ -54,7 +54,8 @@ void store_fixture_refused(const char *path, enum err_code code, const char *wor
 void store_fixture_load(struct store *store, struct cluster *ret_cluster)
 {
     struct err err;
-    cluster_init(ret_cluster, (struct coord_config){.agent_timeout_ms = WORLD_TIMEOUT_MS,
+    cluster_init(ret_cluster, (struct coord_config){.protocol = PROTOCOL_RANGE_OURS,
+                                                    .agent_timeout_ms = WORLD_TIMEOUT_MS,
                                                     .report_interval_ms = 500,
                                                     .poll_wait_ms_max = WORLD_WAIT_MS});
     enum err_code code = store_load(store, ret_cluster, &err);

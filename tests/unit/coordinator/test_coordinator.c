@@ -84,7 +84,10 @@ static void open_coordinator(struct play *play)
     struct err err = {0};
     struct coordinator_config config = {
         .database = play->database,
-        .core = {.agent_timeout_ms = 10000, .report_interval_ms = 500, .poll_wait_ms_max = 60000},
+        .core = {.protocol = PROTOCOL_RANGE_OURS,
+                 .agent_timeout_ms = 10000,
+                 .report_interval_ms = 500,
+                 .poll_wait_ms_max = 60000},
         .publisher = play->publisher,
         .answer = on_answer,
         .context = play,

@@ -511,6 +511,13 @@ Test(task_work, a_watch_that_fails_is_said_and_tried_at_its_next_turn)
     (void)rig_tick(rig, TASK_WATCH_MS);
     (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
     cr_assert_str_eq(rig->task.code, "");
+    (void)rig_tick(rig, TASK_WATCH_MS);
+    (void)rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_COMMITTED_FAILED,
+                                                  .code = "kafka_unauthorized"});
+    cr_assert_str_eq(rig->task.code, "kafka_unauthorized");
+    (void)rig_tick(rig, TASK_WATCH_MS);
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_str_eq(rig->task.code, "");
 }
 
 Test(task_work, at_least_once_puts_right_what_a_late_commit_turned_back)

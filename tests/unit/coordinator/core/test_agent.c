@@ -61,31 +61,6 @@ Test(agent, is_welcomed)
     cr_assert_eq(world_count_events(&world, "agent_registered"), 1);
 }
 
-Test(agent, protocol_ranges_must_overlap)
-{
-    static const struct {
-        uint32_t minimum, version;
-        bool accepted;
-    } rows[] = {
-        {1, 1, true}, {1, 9, true}, {2, 9, false}, {0, 0, false}, {3, 1, false},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char *id = mem_printf("a%zu", i);
-        struct agent_registration registration = world_registration(id, i + 1);
-        registration.protocol_minimum = rows[i].minimum;
-        registration.protocol = rows[i].version;
-        register_as(registration);
-        if (rows[i].accepted) {
-            world_expect_status(&world, 200);
-            cr_assert_eq(agent(id)->row.protocol, 1);
-        } else {
-            world_expect_problem(&world, "protocol_unsupported");
-            cr_assert_null(agent(id));
-        }
-        free(id);
-    }
-}
-
 Test(agent, number_of_agents_is_limited)
 {
     for (size_t i = 0; i < API_AGENTS_MAX; i++) {

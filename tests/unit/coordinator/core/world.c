@@ -87,7 +87,8 @@ void world_gone(struct world *world, uint64_t request)
 
 /* ---- life */
 
-static const struct coord_config config = {.agent_timeout_ms = WORLD_TIMEOUT_MS,
+static const struct coord_config config = {.protocol = PROTOCOL_RANGE_OURS,
+                                           .agent_timeout_ms = WORLD_TIMEOUT_MS,
                                            .report_interval_ms = 500,
                                            .poll_wait_ms_max = WORLD_WAIT_MS};
 
