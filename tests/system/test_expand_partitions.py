@@ -216,3 +216,35 @@ def test_expand_refuses_what_can_not_be(job):
 def job_of_three(made):
     odd = Job(made.broker, made.coordinator, lambda word: f"{word}-{made.name[4:]}-odd"[:60], 4, 3)
     return odd.create()
+
+
+def test_expand_while_a_newcomer_learns(job, daemons):
+    """Learners take new partitions as they are, and whoever takes over goes on in order; without transactions, too."""
+    made = job(processors=4, delivery="at_least_once")
+    producer = CarefulProducer(made.broker.bootstrap, made.input, 200, 4)
+    producer.wait_more(300)
+    daemons.agent(made.coordinator)
+    expand(made, 8)
+    producer.use(8)
+    made.wait_owners({"agent-1": 2, "agent-2": 2})
+    expand(made, 16)
+    producer.wait_more(200)
+    producer.use(16)
+    producer.wait_more(400)
+    # Nothing fails here, so nothing is repeated either.
+    assert assert_exact_and_in_order(made, producer.stop()) > 50
+
+
+def test_expand_topics_that_were_expanded_before_the_job(broker, daemons, unique):
+    coordinator = daemons.coordinator()
+    made = Job(broker, coordinator, unique, 4, 2, settle="2s", partitioner="murmur2", initial_partitions=4)
+    producer = CarefulProducer(broker.bootstrap, made.input, 100, 4)
+    producer.wait_more(300)
+    broker.expand_topic(made.input, 8)
+    producer.use(8)
+    producer.wait_more(300)
+    made.create()
+    daemons.agent(coordinator)
+    made.wait_active()
+    assert assert_exact_and_in_order(made, producer.stop()) > 20
+    wait_settled(made)
