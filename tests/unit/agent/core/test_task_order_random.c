@@ -46,11 +46,11 @@ struct play {
     enum broken broken;
     struct rng rng;
     struct log logs[MOST];
-    uint32_t partitions;     /* of the topic */
-    uint32_t known[KEYS];    /* by each key's producer */
-    uint32_t written[KEYS];  /* records */
-    uint32_t done[KEYS];     /* processed, in the task's state */
-    uint32_t kept[KEYS];     /* ... as of its last commit, which is its checkpoint, too */
+    uint32_t partitions;    /* of the topic */
+    uint32_t known[KEYS];   /* by each key's producer */
+    uint32_t written[KEYS]; /* records */
+    uint32_t done[KEYS];    /* processed, in the task's state */
+    uint32_t kept[KEYS];    /* ... as of its last commit, which is its checkpoint, too */
     int64_t kept_at[MOST];
     struct task task;
     int64_t now_ms;
@@ -137,7 +137,8 @@ static bool is_begun(const struct task *task)
     return task->phase.state == TASK_PHASE_REPLAY || task->phase.state == TASK_PHASE_STAMP;
 }
 
-/* Brings it from wherever it is to REPLAY, or past it, with what was kept; nothing of this is under test. */
+/* Brings it from wherever it is to REPLAY, or past it, with what was kept; nothing of this is under
+ * test. */
 static void begin(struct play *play)
 {
     struct task *task = &play->task;
@@ -167,10 +168,8 @@ static void begin(struct play *play)
         else if (task->phase.state == TASK_PHASE_OPEN && task->retry_ms == 0)
             kind = TASK_EVENT_START;
         play->now_ms += 20000;
-        give(play, (struct task_event){.kind = kind,
-                                       .offsets = offsets,
-                                       .committed = committed,
-                                       .ranges = ranges});
+        give(play, (struct task_event){
+                       .kind = kind, .offsets = offsets, .committed = committed, .ranges = ranges});
     }
     cr_assert(is_begun(task), "%s", task_phase_name((enum task_phase)task->phase.state));
     memset(play->done, 0, sizeof(play->done));
