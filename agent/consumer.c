@@ -1,4 +1,4 @@
-#include "agent/consumer.h"
+#include "agent/consumer_private.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -9,37 +9,15 @@
 #include "agent/kafka_conf.h"
 #include "common/mem.h"
 
-#define BATCH_MESSAGES 512
 /* librdkafka before 2.2 looks only once a second whether a queue that was full has room again. */
 #define FIXED_BACKOFF_VERSION 0x020200ff
 
-/* What was taken out of one partition's queue and not yet worked on. */
-struct lane {
-    rd_kafka_queue_t *queue;
-    rd_kafka_message_t *messages[BATCH_MESSAGES];
-    size_t next, count;
-    enum consumer_item_kind trouble; /* comes after the messages; NOTHING: none */
-    char detail[256];                /* of the trouble */
-};
-
-struct consumer {
-    struct consumer_config config;
-    char **topics; /* copies */
-    rd_kafka_t *client;
-    rd_kafka_topic_t **known; /* the topics, so that the client asks where they are at once */
-    struct lane *lanes;       /* one a partition */
-    struct lane *filling;     /* whose queue is being read */
-    bool brokers_down;        /* written by the error callback, which runs inside our calls */
-    char down_reason[256];    /* what was last wrong with the line to a broker */
-    bool strayed;             /* something of a partition came past its lane */
-};
-
-static const char *topic_of(const struct consumer *consumer, size_t index)
+const char *consumer_topic_of(const struct consumer *consumer, size_t index)
 {
     return consumer->topics[consumer->config.partitions[index].topic];
 }
 
-static int32_t partition_of(const struct consumer *consumer, size_t index)
+int32_t consumer_partition_of(const struct consumer *consumer, size_t index)
 {
     return (int32_t)consumer->config.partitions[index].partition;
 }
@@ -175,13 +153,13 @@ static void close_lane(struct lane *lane)
 }
 
 /* Forwarding must be off before fetching begins, or what comes first goes elsewhere. */
-static void open_lane(struct consumer *consumer, size_t index)
+void consumer_open_lane(struct consumer *consumer, size_t index)
 {
     struct lane *lane = &consumer->lanes[index];
 
     close_lane(lane);
-    lane->queue = rd_kafka_queue_get_partition(consumer->client, topic_of(consumer, index),
-                                               partition_of(consumer, index));
+    lane->queue = rd_kafka_queue_get_partition(consumer->client, consumer_topic_of(consumer, index),
+                                               consumer_partition_of(consumer, index));
     assert(lane->queue != NULL);
     rd_kafka_queue_forward(lane->queue, NULL);
     if (consumer->config.wake != NULL)
@@ -244,6 +222,12 @@ static void empty_lane(struct consumer *consumer, struct lane *lane)
     lane->trouble = CONSUMER_NOTHING;
 }
 
+static void empty_left(struct consumer *consumer)
+{
+    for (size_t i = 0; i < consumer->left.count; i++)
+        empty_lane(consumer, &consumer->left.items[i]);
+}
+
 void consumer_destroy(struct consumer *consumer)
 {
     if (consumer == NULL)
@@ -251,6 +235,9 @@ void consumer_destroy(struct consumer *consumer)
     consumer_unassign(consumer);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         close_lane(&consumer->lanes[i]);
+    for (size_t i = 0; i < consumer->left.count; i++)
+        close_lane(&consumer->left.items[i]);
+    free(consumer->left.items);
     for (size_t i = 0; i < consumer->config.topic_count; i++)
         rd_kafka_topic_destroy(consumer->known[i]);
     free(consumer->known);
@@ -277,11 +264,45 @@ void consumer_unassign(struct consumer *consumer)
     (void)rd_kafka_assign(consumer->client, NULL);
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         empty_lane(consumer, &consumer->lanes[i]);
+    empty_left(consumer);
+}
+
+static void leave_lane(struct consumer *consumer, const struct lane *lane)
+{
+    consumer->left.items = mem_grow(consumer->left.items, consumer->left.count,
+                                    &consumer->left.capacity, sizeof(struct lane));
+    consumer->left.items[consumer->left.count++] = *lane;
 }
 
 static rd_kafka_topic_partition_list_t *make_list(const struct consumer *consumer)
 {
     return rd_kafka_topic_partition_list_new((int)consumer->config.partition_count);
+}
+
+/* What its queues hold is thrown away by the client when it is popped, as with consumer_unassign;
+ * the marks that come later are taken out as long as there is the consumer. */
+void consumer_forget(struct consumer *consumer)
+{
+    const struct task_partition *partitions = consumer->config.partitions;
+    rd_kafka_topic_partition_list_t *list = make_list(consumer);
+    rd_kafka_error_t *error;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < consumer->config.partition_count; i++)
+        if (partitions[i].given)
+            (void)rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                                    consumer_partition_of(consumer, i));
+    error = rd_kafka_incremental_unassign(consumer->client, list);
+    rd_kafka_error_destroy(error); /* nothing assigned: nothing to take back */
+    rd_kafka_topic_partition_list_destroy(list);
+    for (size_t i = 0; i < consumer->config.partition_count; i++) {
+        if (!partitions[i].given)
+            consumer->lanes[kept++] = consumer->lanes[i];
+        else if (consumer->lanes[i].queue != NULL)
+            leave_lane(consumer, &consumer->lanes[i]);
+    }
+    consumer->config.partition_count = kept;
+    empty_left(consumer);
 }
 
 /*
@@ -297,70 +318,15 @@ enum err_code consumer_assign(struct consumer *consumer, const int64_t *offsets,
     consumer_unassign(consumer);
     consumer->strayed = false;
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
-        open_lane(consumer, i);
-        rd_kafka_topic_partition_list_add(list, topic_of(consumer, i), partition_of(consumer, i))
+        consumer_open_lane(consumer, i);
+        rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                          consumer_partition_of(consumer, i))
             ->offset = offsets[i];
     }
     error = rd_kafka_assign(consumer->client, list);
     rd_kafka_topic_partition_list_destroy(list);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         return err_set(reterr, ERR_KAFKA, "assigning partitions: %s", rd_kafka_err2str(error));
-    return ERR_NONE;
-}
-
-void consumer_grow(struct consumer *consumer, const struct task_partition *partitions,
-                   size_t partition_count)
-{
-    size_t before = consumer->config.partition_count;
-
-    assert(partition_count >= before);
-    consumer->config.partitions = partitions;
-    consumer->config.partition_count = partition_count;
-    consumer->lanes = mem_realloc(consumer->lanes, partition_count, sizeof(*consumer->lanes));
-    memset(&consumer->lanes[before], 0, (partition_count - before) * sizeof(*consumer->lanes));
-}
-
-enum err_code consumer_assign_more(struct consumer *consumer, size_t first, const int64_t *offsets,
-                                   struct err *reterr)
-{
-    rd_kafka_topic_partition_list_t *list = make_list(consumer);
-    rd_kafka_error_t *error;
-    enum err_code code = ERR_NONE;
-
-    for (size_t i = first; i < consumer->config.partition_count; i++) {
-        open_lane(consumer, i);
-        rd_kafka_topic_partition_list_add(list, topic_of(consumer, i), partition_of(consumer, i))
-            ->offset = offsets[i];
-    }
-    error = rd_kafka_incremental_assign(consumer->client, list);
-    rd_kafka_topic_partition_list_destroy(list);
-    if (error != NULL) {
-        code = err_set(reterr, ERR_KAFKA, "assigning more partitions: %s",
-                       rd_kafka_error_string(error));
-        rd_kafka_error_destroy(error);
-    }
-    return code;
-}
-
-enum err_code consumer_refresh(struct consumer *consumer, size_t topic, uint32_t partition_count,
-                               int timeout_ms, struct err *reterr)
-{
-    const struct rd_kafka_metadata *metadata;
-    rd_kafka_resp_err_t error =
-        rd_kafka_metadata(consumer->client, 0, consumer->known[topic], &metadata, timeout_ms);
-    int known = 0;
-
-    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        if (metadata->topic_cnt == 1)
-            known = metadata->topics[0].partition_cnt;
-        rd_kafka_metadata_destroy(metadata);
-    }
-    if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return err_set(reterr, ERR_UNAVAILABLE, "metadata of topic %s: %s", consumer->topics[topic],
-                       rd_kafka_err2str(error));
-    if (known < 0 || (uint32_t)known < partition_count)
-        return err_set(reterr, ERR_UNAVAILABLE, "topic %s: the broker knows %d of %u partitions",
-                       consumer->topics[topic], known, partition_count);
     return ERR_NONE;
 }
 
@@ -400,6 +366,8 @@ void consumer_pop(struct consumer *consumer, size_t index)
 bool consumer_poll(struct consumer *consumer)
 {
     rd_kafka_message_t *message = rd_kafka_consumer_poll(consumer->client, 0);
+
+    empty_left(consumer);
 
     /* All partitions have queues of their own: only errors of the client should come here, and it
      * logs them. */
@@ -503,8 +471,8 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
         if (partitions[i].owned)
-            (void)rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
-                                                    partition_of(consumer, i));
+            (void)rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                                    consumer_partition_of(consumer, i));
     }
     error = rd_kafka_committed(consumer->client, list, timeout_ms - why_ms);
     for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
@@ -522,23 +490,23 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 }
 
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
-                                                      const struct stamp *stamp)
+                                                      const struct task *task)
 {
     rd_kafka_topic_partition_list_t *list = make_list(consumer);
     const struct task_partition *partitions = consumer->config.partitions;
-    struct stamp own = *stamp;
     char metadata[STAMP_TEXT_BYTES];
 
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
         rd_kafka_topic_partition_t *element;
+        struct stamp stamp;
 
         if (partitions[i].committing == API_UNKNOWN)
             continue;
-        element = rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
-                                                    partition_of(consumer, i));
+        element = rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                                    consumer_partition_of(consumer, i));
         element->offset = partitions[i].committing;
-        own.records = partitions[i].records;
-        stamp_format(&own, metadata);
+        stamp = task_stamp(task, i);
+        stamp_format(&stamp, metadata);
         element->metadata_size = strlen(metadata);
         /* librdkafka frees it with the list, by its own allocator's free: rd_kafka_mem_free is
          * free(3). */
@@ -561,11 +529,11 @@ static rd_kafka_resp_err_t commit_result(rd_kafka_event_t *event)
     return error;
 }
 
-enum err_code consumer_commit(struct consumer *consumer, const struct stamp *stamp, int timeout_ms,
+enum err_code consumer_commit(struct consumer *consumer, const struct task *task, int timeout_ms,
                               struct err *reterr)
 {
     /* rd_kafka_commit has no limit: it waits as long as the group's coordinator is away. */
-    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, stamp);
+    rd_kafka_topic_partition_list_t *list = consumer_commit_list(consumer, task);
     rd_kafka_queue_t *answers = rd_kafka_queue_new(consumer->client);
     rd_kafka_resp_err_t error = rd_kafka_commit_queue(consumer->client, list, answers, NULL, NULL);
 

@@ -121,14 +121,21 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 
 /*
  * Commits without a transaction (at_least_once): every partition whose `committing` is set, with
- * `stamp` and the partition's own number of records. Blocks up to timeout_ms; the commit may still
+ * the task's stamp of it. Blocks up to timeout_ms; the commit may still
  * take effect when it has failed by then.
  */
-enum err_code consumer_commit(struct consumer *consumer, const struct stamp *stamp, int timeout_ms,
+enum err_code consumer_commit(struct consumer *consumer, const struct task *task, int timeout_ms,
                               struct err *reterr) MUSTCHECK;
 
 /* For transactional commits: the same partitions and stamps. The caller destroys the list. */
 rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *consumer,
-                                                      const struct stamp *stamp);
+                                                      const struct task *task);
+
+/*
+ * Of the partitions that are `given` nothing is read any more; the others are read on. Called
+ * before they leave the list that was given at creation, which has them no more afterwards: the
+ * indexes of those behind them go down.
+ */
+void consumer_forget(struct consumer *consumer);
 
 #endif

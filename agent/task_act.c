@@ -408,18 +408,17 @@ void task_act_producer_error(struct task_thread *thread, enum task_event_kind ki
 
 static void commit(struct task_thread *thread)
 {
-    const struct stamp stamp = task_stamp(&thread->core);
     rd_kafka_topic_partition_list_t *list;
     enum err_code code;
     struct err err;
 
     HOOK_HERE(thread, "commit_before");
-    list = consumer_commit_list(thread->consumer, &stamp);
+    list = consumer_commit_list(thread->consumer, &thread->core);
     code =
         producer_commit(thread->producer, list, thread->job.spec.group_id, KAFKA_TIMEOUT_MS, &err);
     rd_kafka_topic_partition_list_destroy(list);
     if (code == ERR_NONE && thread->job.spec.delivery == DELIVERY_AT_LEAST_ONCE)
-        code = consumer_commit(thread->consumer, &stamp, KAFKA_TIMEOUT_MS, &err);
+        code = consumer_commit(thread->consumer, &thread->core, KAFKA_TIMEOUT_MS, &err);
     if (code == ERR_NONE) {
         HOOK_HERE(thread, "commit_after");
         thread->counters.commits++;
@@ -581,6 +580,10 @@ void task_act(struct task_thread *thread, enum task_action action)
     case TASK_ACTION_UNASSIGN:
         if (thread->consumer != NULL)
             consumer_unassign(thread->consumer);
+        break;
+    case TASK_ACTION_FORGET:
+        HOOK_HERE(thread, "split");
+        task_split_forget(thread);
         break;
     case TASK_ACTION_CLOSE:
         close_all(thread);

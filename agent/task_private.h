@@ -157,6 +157,15 @@ enum task_grow_result task_grow_try(struct task_thread *thread, const struct doc
 /* A new watch of all partitions instead of the one there may be. */
 void task_grow_watch(struct task_thread *thread);
 
+/* ---- task_split.c */
+
+/* The core's partitions are `leaving` as thread->desired says, which is new. */
+void task_split_told(struct task_thread *thread);
+/* The task has the partitions that it is told to have, but for those that have left it as told. */
+bool task_split_same_sets(const struct task_thread *thread, const struct document_task *task);
+/* The partitions that are `given` have gone. */
+void task_split_forget(struct task_thread *thread);
+
 /* ---- task_crash.c */
 
 void task_crash_open(struct task_thread *thread); /* the logic has been opened */

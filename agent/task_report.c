@@ -191,12 +191,14 @@ static void report_windows(const struct task_thread *thread, struct task_report 
 
 static void copy_consuming(const struct task_thread *thread, struct task_report *report)
 {
-    if (!task_may_output(&thread->core))
+    const struct task *core = &thread->core;
+
+    if (!task_may_output(core))
         return;
-    report->consuming.count = thread->desired.owned.count;
-    report->consuming.items =
-        mem_memdup(thread->desired.owned.items,
-                   thread->desired.owned.count * sizeof(*thread->desired.owned.items));
+    report->consuming.items = mem_calloc(core->partition_count, sizeof(*report->consuming.items));
+    for (size_t i = 0; i < core->partition_count; i++)
+        if (core->partitions[i].topic == 0 && core->partitions[i].owned)
+            report->consuming.items[report->consuming.count++] = core->partitions[i].partition;
 }
 
 static void update_rate(struct task_thread *thread, int64_t now_ms)
@@ -234,6 +236,7 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
         .epoch = task_epoch(&thread->core),
         .handoff = thread->core.desired.handoff,
         .released = thread->core.released,
+        .split = thread->core.split_done,
         .caught_up_lag = task_caught_up_lag(&thread->core),
         .records = thread->counters.records,
         .outputs = thread->counters.outputs,

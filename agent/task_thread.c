@@ -129,12 +129,6 @@ static void drain_events(struct task_thread *thread)
 
 /* ---- inbox */
 
-static bool same_set(const struct uint_list *a, const struct uint_list *b)
-{
-    return a->count == b->count &&
-           (a->count == 0 || memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0);
-}
-
 /* What is fixed when a task, or its producer, is made. A learner becomes active in place, no task
  * ever becomes a learner again: it commits and closes, and another one begins with its state. */
 static bool needs_restart(const struct task_thread *thread, const struct document_job *job,
@@ -161,17 +155,13 @@ static struct task_desired desired_of(const struct document_job *job,
                                  .handoff = task->handoff,
                                  .learner = learner,
                                  .release = !learner && task->release,
+                                 .split = {.handoff = learner ? 0 : task->split_handoff,
+                                           .processor = task->split_processor,
+                                           .epoch = task->split_epoch},
                                  .paused = !learner && job->paused,
                                  .frozen = !learner && job->frozen,
                                  .waiting = !learner && job->waiting,
                                  .seed = seed};
-}
-
-/* Partitions that it does not have, or has and shall not have. */
-static bool is_other_set(const struct task_thread *thread, const struct document_task *task)
-{
-    return !same_set(&task->owned, &thread->desired.owned) ||
-           !same_set(&task->read, &thread->desired.read);
 }
 
 static void stop_for_another(struct task_thread *thread, struct document_job *job,
@@ -212,14 +202,15 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     enum task_grow_result grown = TASK_GROW_DONE;
     struct task_event *event;
 
-    if (!needs_restart(thread, job, task) && is_other_set(thread, task))
+    if (!needs_restart(thread, job, task) && !task_split_same_sets(thread, task))
         grown = task_grow_possible(thread, &desired, task) ? task_grow_try(thread, job, task)
                                                            : TASK_GROW_IMPOSSIBLE;
     if (grown == TASK_GROW_LATER) {
         put_back(thread, job, task);
         return;
     }
-    if (grown == TASK_GROW_IMPOSSIBLE || needs_restart(thread, job, task)) {
+    if (grown == TASK_GROW_IMPOSSIBLE || needs_restart(thread, job, task) ||
+        !task_split_same_sets(thread, task)) {
         stop_for_another(thread, job, task);
         return;
     }
@@ -238,6 +229,7 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     thread->desired = *task;
     task_told_skips(thread);
     task_told_windows(thread);
+    task_split_told(thread);
     task_seed_permit(thread);
 }
 
@@ -415,6 +407,9 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
     struct task_partition *partitions;
     struct task_config config = {
         .processor = thread->desired.processor,
+        .parent = thread->desired.processor < job->processors_initial
+                      ? thread->desired.processor
+                      : linhash_parent(thread->desired.processor, job->processors_initial),
         .exactly_once = job->spec.delivery == DELIVERY_EXACTLY_ONCE,
         .stateful = job->spec.stateful,
         .history_retained = job->spec.history == HISTORY_RETAINED,
@@ -493,6 +488,7 @@ static void make_scratch(struct task_thread *thread)
     }
     task_told_skips(thread);
     task_told_windows(thread);
+    task_split_told(thread);
 }
 
 static void destroy(struct task_thread *thread)

@@ -193,6 +193,14 @@ static const struct schema_field document_task_fields[] = {
                  .help = "Number of the hand-over that this is part of; 0: none."),
     FIELD_BOOL(document_task, release,
                .help = "An active task shall finish its batch, commit and give its partitions up."),
+    FIELD_UINT64(document_task, split_handoff,
+                 .help = "Number of the split: an active task shall finish its batch, commit, give "
+                         "split_partitions up and go on with the rest; 0: none."),
+    FIELD_UINT32(document_task, split_processor, 0, API_PARTITIONS_MAX - 1,
+                 .help = "New processor that gets them; their last offsets here carry its stamp."),
+    FIELD_UINT64(document_task, split_epoch, .help = "Epoch of that stamp."),
+    FIELD_UINTS(document_task, split_partitions, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1,
+                .help = "Partitions that leave, ascending; empty: none."),
     FIELD_UINTS(document_task, owned, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
                 .help = "Partitions to consume with output (S1), ascending."),
     FIELD_UINTS(document_task, read, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
@@ -268,6 +276,9 @@ static const struct schema_field task_report_fields[] = {
     FIELD_BOOL(task_report, released,
                .help = "The last commit under this epoch succeeded and the task consumes nothing "
                        "any more."),
+    FIELD_UINT64(task_report, split,
+                 .help = "Number of the split whose partitions it has given up: their committed "
+                         "offsets carry the new processor's stamp; 0: none."),
     FIELD_KNOWABLE(task_report, caught_up_lag,
                    .help = "Most records of one partition of S1 between what a learner has applied "
                            "and the commit that it follows; null while unknown or no learner."),

@@ -4,7 +4,7 @@
 const char *const schema_names_planned_change[] = {"drain",     "cordon", "uncordon", "add_agents",
                                                    "rebalance", "move",   "standbys", NULL};
 const char *const schema_names_planned_kind[] = {"assign",  "take_over",   "hand_over", "cancel",
-                                                 "standby", "end_standby", NULL};
+                                                 "standby", "end_standby", "split",     NULL};
 
 static const struct schema_field move_request_fields[] = {
     FIELD_UINT32(move_request, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
@@ -69,7 +69,8 @@ static const struct schema_field plan_move_fields[] = {
                        "owner without the steps of the present one; hand_over: the target learns "
                        "it, then the source gives it up; cancel: the hand-over under way to the "
                        "target ends, and the source keeps it; standby: the target learns it for "
-                       "good; end_standby: the source is its standby no more."),
+                       "good; end_standby: the source is its standby no more; split: a new "
+                       "processor gets a part of what the source has."),
     FIELD_BOOL(plan_move, waits, .required = true,
                .help = "Whether it would not begin at once; the reason says what it waits for."),
     FIELD_NAME(plan_move, job, .required = true, .help = "Name of the job."),

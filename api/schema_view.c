@@ -405,10 +405,13 @@ static const struct schema_field handoff_view_fields[] = {
     FIELD_UINT64(handoff_view, id, .required = true, .help = "Number of the hand-over; rises."),
     FIELD_ENUM(handoff_view, kind, schema_names_handoff_kind, .required = true,
                .help = "relocate: a processor goes to another agent as a whole; split: a part "
-                       "of it, to a new processor (not made by this version)."),
+                       "of it, to a new processor."),
     FIELD_NAME(handoff_view, job, .required = true, .help = "Name of the job."),
     FIELD_UINT32(handoff_view, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
-                 .help = "Processor number."),
+                 .help = "Processor number; of a split that of the new one."),
+    FIELD_KNOWABLE(handoff_view, parent, .required = true,
+                   .help = "Of a split: number of the processor that it takes partitions of; "
+                           "else null."),
     FIELD_ENUM(handoff_view, state, schema_names_handoff_state, .required = true,
                .help = "Where the hand-over is; done, cancelled and failed are ends."),
     FIELD_BOOL(

@@ -271,11 +271,16 @@ struct document_task {
     char *job;
     uint32_t processor;
     enum task_role role;
-    uint64_t epoch;         /* 0 for learners and standbys */
-    uint64_t handoff;       /* 0: none */
-    bool release;           /* role active: finish the batch, commit, give S1 up (D4) */
-    struct uint_list owned; /* S1, ascending */
-    struct uint_list read;  /* S2, ascending, holds all of S1 */
+    uint64_t epoch;   /* 0 for learners and standbys */
+    uint64_t handoff; /* 0: none */
+    bool release;     /* role active: finish the batch, commit, give S1 up (D4) */
+    uint64_t
+        split_handoff; /* role active: ... give a part of S1 up, and go on with the rest; 0: no */
+    uint32_t split_processor;          /* that gets it, and ... */
+    uint64_t split_epoch;              /* ... the epoch that it gets it under */
+    struct uint_list split_partitions; /* that part, ascending */
+    struct uint_list owned;            /* S1, ascending */
+    struct uint_list read;             /* S2, ascending, holds all of S1 */
     struct {
         struct input_offset *items;
         size_t count;
@@ -336,7 +341,8 @@ struct task_report {
     enum task_state state;
     uint64_t epoch;
     uint64_t handoff;
-    bool released; /* the last commit under `epoch` succeeded and nothing is consumed any more */
+    bool released;  /* the last commit under `epoch` succeeded and nothing is consumed any more */
+    uint64_t split; /* hand-over of the split whose partitions it has given up; 0: none */
     int64_t caught_up_lag;      /* learner: most records of a partition of S1 between T2 and the T1
                                    that it follows; API_UNKNOWN otherwise and while not known */
     struct uint_list consuming; /* partitions that it consumes with output at this moment */

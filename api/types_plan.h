@@ -39,12 +39,13 @@ struct plan_request {
 };
 
 enum planned_kind {
-    PLANNED_KIND_ASSIGN,     /* what has no owner gets the target */
-    PLANNED_KIND_TAKE_OVER,  /* the target gets it without the source's steps */
-    PLANNED_KIND_HAND_OVER,  /* the target learns it, then the source gives it up */
-    PLANNED_KIND_CANCEL,     /* the hand-over under way to the target ends, the source keeps it */
-    PLANNED_KIND_STANDBY,    /* the target learns it for good */
-    PLANNED_KIND_END_STANDBY /* the source is its standby no more */
+    PLANNED_KIND_ASSIGN,      /* what has no owner gets the target */
+    PLANNED_KIND_TAKE_OVER,   /* the target gets it without the source's steps */
+    PLANNED_KIND_HAND_OVER,   /* the target learns it, then the source gives it up */
+    PLANNED_KIND_CANCEL,      /* the hand-over under way to the target ends, the source keeps it */
+    PLANNED_KIND_STANDBY,     /* the target learns it for good */
+    PLANNED_KIND_END_STANDBY, /* the source is its standby no more */
+    PLANNED_KIND_SPLIT        /* a new processor gets a part of what the source has */
 };
 
 struct plan_move {

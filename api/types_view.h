@@ -232,8 +232,7 @@ struct agent_view {
     bool safe_to_stop; /* it has left, see struct drain_view */
 };
 
-/* One move of a processor's partitions (D4); drawn in coordinator/core/handoff.h. This version
- * makes no splits. */
+/* One move of a processor's partitions (D4); drawn in coordinator/core/handoff.h. */
 enum handoff_kind { HANDOFF_KIND_RELOCATE, HANDOFF_KIND_SPLIT };
 
 enum handoff_state {
@@ -252,6 +251,7 @@ struct handoff_view {
     enum handoff_kind kind;
     char *job;
     uint32_t processor;
+    int64_t parent; /* of a split: processor that it takes partitions of; API_UNKNOWN */
     enum handoff_state state;
     bool forced;                 /* the source was not waited for: lost, or late */
     char *source;                /* agent that gives it up */

@@ -320,7 +320,7 @@ static bool job_is_dirty(const struct publish_dirty *dirty, const struct job *jo
 {
     if (dirty->all || contains(dirty->jobs.items, dirty->jobs.count, job->row.name))
         return true;
-    for (size_t i = 0; i < job->processors.count && dirty->agents.count > 0; i++) {
+    for (size_t i = 0; i < job->processors.count + job->nascent && dirty->agents.count > 0; i++) {
         const struct processor *processor = &job->processors.items[i];
         if (names_dirty_agent(dirty, processor->placement.agent) ||
             (processor->handoff != NULL &&
@@ -361,7 +361,7 @@ static void count_tasks(const struct cluster *cluster, struct view_agents *agent
 {
     for (size_t j = 0; j < cluster->jobs.count; j++) {
         const struct job *job = cluster->jobs.items[j];
-        for (size_t p = 0; p < job->processors.count; p++) {
+        for (size_t p = 0; p < job->processors.count + job->nascent; p++) {
             const struct processor *processor = &job->processors.items[p];
             const struct handoff *handoff = processor->handoff;
             struct agent_view *learner =

@@ -13,6 +13,11 @@ static char *explain_activating(const struct task_report *report, const struct h
 {
     if (report == NULL || report->state != TASK_STATE_FAILED)
         return publish_text("the target shuts out older producers and makes its first commit");
+    if (view->kind == HANDOFF_KIND_SPLIT)
+        return publish_text("the target has failed (%s: %s), and tries again",
+                            report->problems.count > 0 ? report->problems.items[0].code
+                                                       : "it fails",
+                            report->problems.count > 0 ? report->problems.items[0].detail : "");
     return publish_text("the target has failed (%s: %s); agent %s gets it again when it is back",
                         report->problems.count > 0 ? report->problems.items[0].code : "it fails",
                         report->problems.count > 0 ? report->problems.items[0].detail : "",
@@ -28,7 +33,10 @@ static char *explain(const struct task_report *report, const struct handoff_view
         return publish_text("the target has caught up; the source is not active, or about to "
                             "leave");
     case HANDOFF_STATE_RELEASING:
-        return publish_text("the source commits and stops");
+        return view->kind == HANDOFF_KIND_SPLIT
+                   ? publish_text("the source commits the partitions that go; when it is lost, its "
+                                  "next owner does")
+                   : publish_text("the source commits and stops");
     case HANDOFF_STATE_RELEASED:
         return publish_text("agent %s has not reported that it begins", view->target);
     case HANDOFF_STATE_ACTIVATING:

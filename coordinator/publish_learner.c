@@ -14,6 +14,16 @@ static int64_t add(int64_t sum, int64_t more)
     return __builtin_add_overflow(sum, more, &total) ? INT64_MAX : total;
 }
 
+/* Whose owner it follows: what a split is to make is its parent's still. */
+static const struct processor *followed_by(const struct cluster *cluster,
+                                           const struct processor *processor)
+{
+    const struct job *job = cluster_job(cluster, processor->placement.job);
+    return processor == cluster_nascent(job)
+               ? &job->processors.items[cluster_parent(job, processor->placement.processor)]
+               : processor;
+}
+
 /* The learner says itself where it goes to: T1 as it follows it, of the owner's S1 (D3.3). */
 static void sum_up(const struct task_report *report, struct learner_view *view)
 {
@@ -52,7 +62,7 @@ static int64_t estimate(int64_t records, double per_s)
 void publish_measure_learner(const struct cluster *cluster, const struct processor *processor,
                              const struct task_report *report, struct learner_view *view)
 {
-    const struct task_report *owner = cluster_report(cluster, processor);
+    const struct task_report *owner = cluster_report(cluster, followed_by(cluster, processor));
     sum_up(report, view);
     view->lag_records = report != NULL ? report->caught_up_lag : API_UNKNOWN;
     view->replayed_per_s = report != NULL ? report->replayed_per_s : 0;
@@ -102,7 +112,7 @@ void publish_explain_learner(const struct cluster *cluster, const struct process
             publish_text("the state is coming from agent %s: %" PRIu64 " of %" PRIu64 " rows",
                          report->seed_source == NULL ? "(not known yet)" : report->seed_source,
                          report->seed_rows, report->seed_rows_total));
-    else if (cluster_report(cluster, processor) == NULL)
+    else if (cluster_report(cluster, followed_by(cluster, processor)) == NULL)
         set(view, "source_not_heard",
             publish_text("the source does not report how far it has committed"));
     else if (view->replay_records < 0)

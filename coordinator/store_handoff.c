@@ -7,6 +7,7 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/core/rows.h"
 #include "coordinator/core/view.h"
 #include "coordinator/store_internal.h"
@@ -86,6 +87,7 @@ enum err_code store_write_handoff(struct store *store, const struct handoff_row 
     for (int i = 0; i < HANDOFF_PHASES; i++)
         store_bind_known(statement, COLUMN_SPENT + 1 + i, row->spent_ms[i]);
     store_bind_known(statement, COLUMN_SPENT + 1 + HANDOFF_PHASES, row->output_gap_ms);
+    store_bind_known(statement, COLUMN_SPENT + 2 + HANDOFF_PHASES, row->parent);
     enum err_code code = store_run(store, STORE_HANDOFF_PUT, reterr);
     free(partitions);
     return code;
@@ -111,6 +113,7 @@ static enum err_code read_numbers(const struct store *store, sqlite3_stmt *state
     for (int i = 0; i < HANDOFF_PHASES; i++)
         row->spent_ms[i] = store_column_known(statement, COLUMN_SPENT + i);
     row->output_gap_ms = store_column_known(statement, COLUMN_SPENT + HANDOFF_PHASES);
+    row->parent = store_column_known(statement, COLUMN_SPENT + 1 + HANDOFF_PHASES);
     return code;
 }
 
@@ -149,7 +152,12 @@ enum err_code store_read_handoff(const struct store *store, sqlite3_stmt *statem
 static bool has_place(const struct cluster *cluster, const struct handoff_row *row)
 {
     const struct job *job = cluster_job(cluster, row->job);
-    return job != NULL && row->processor < job->processors.count &&
+    if (job == NULL)
+        return false;
+    if (row->kind == HANDOFF_KIND_SPLIT && row->processor == job->processors.count)
+        return !job->nascent && handoff_before_release(row->state) &&
+               row->processor < job->row.partitions;
+    return row->processor < job->processors.count &&
            job->processors.items[row->processor].handoff == NULL;
 }
 

@@ -278,7 +278,8 @@ static const char *const migrations[] = {
 
     /* ---- 11: expansions, each with the count that is wanted */
 
-    "ALTER TABLE operations ADD COLUMN goal INTEGER;",
+    "ALTER TABLE operations ADD COLUMN goal INTEGER;"
+    "ALTER TABLE handoffs ADD COLUMN parent INTEGER;", /* of splits */
 
     /* ---- 12: partitions are expanded */
 
@@ -328,7 +329,7 @@ const char *const store_names_kind[] = {"create_job", "delete_job",        "move
     "id, kind, job, job_incarnation, processor, partitions, state, forced, planned, source,"       \
     " source_incarnation, source_epoch, target, target_incarnation, target_epoch, operation,"      \
     " reason, error, started_at, changed_at, stopped_at, learning_ms, caught_up_ms,"               \
-    " releasing_ms, released_ms, activating_ms, output_gap_ms"
+    " releasing_ms, released_ms, activating_ms, output_gap_ms, parent"
 #define WINDOW_COLUMNS                                                                             \
     "job, topic, partition, number, first_end, end, fence, opened_at, closed_at, old_records, "    \
     "old_at, stale"
@@ -447,7 +448,7 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
     [STORE_HANDOFF_PUT] =
         "INSERT OR REPLACE INTO handoffs (" HANDOFF_COLUMNS ")"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        " ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27)",
+        " ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
     [STORE_HANDOFF_LIST] =
         "SELECT " HANDOFF_COLUMNS " FROM handoffs WHERE NOT " ENDED " ORDER BY id",
     [STORE_HANDOFF_GET] = "SELECT " HANDOFF_COLUMNS " FROM handoffs WHERE id = ?1",

@@ -268,10 +268,26 @@ static bool is_subset(const struct uint_list *part, const struct uint_list *whol
     return true;
 }
 
+static enum err_code check_split(const struct document_task *task, const struct document_job *job,
+                                 struct err *reterr)
+{
+    if (check_list(&task->split_partitions, job->partitions, "split_partitions", reterr) !=
+        ERR_NONE)
+        return ERR_PROTOCOL;
+    if (!is_subset(&task->split_partitions, &task->owned) || task->split_partitions.count == 0 ||
+        task->split_partitions.count == task->owned.count)
+        return err_set(reterr, ERR_PROTOCOL, "a split of partitions that are not a part of S1");
+    if (task->split_processor != job->processors || task->split_epoch == 0)
+        return err_set(reterr, ERR_PROTOCOL, "a split for processor %u of a job with %u",
+                       task->split_processor, job->processors);
+    return ERR_NONE;
+}
+
 static enum err_code check_task(const struct document_task *task, const struct document_job *job,
                                 struct err *reterr)
 {
-    if (task->processor >= job->processors)
+    /* One more than there are: it is learned before it is there. */
+    if (task->processor >= job->processors + (task->role == TASK_ROLE_LEARNER ? 1 : 0))
         return err_set(reterr, ERR_PROTOCOL, "processor %u of a job with %u", task->processor,
                        job->processors);
     if (check_list(&task->owned, job->partitions, "owned", reterr) != ERR_NONE ||
@@ -281,7 +297,7 @@ static enum err_code check_task(const struct document_task *task, const struct d
         return err_set(reterr, ERR_PROTOCOL, "owned partitions that are not in the read set");
     if (task->role == TASK_ROLE_ACTIVE && task->epoch == 0)
         return err_set(reterr, ERR_PROTOCOL, "an active task without an epoch");
-    return ERR_NONE;
+    return task->split_handoff == 0 ? ERR_NONE : check_split(task, job, reterr);
 }
 
 /* They are looked up by their order. */

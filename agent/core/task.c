@@ -101,7 +101,7 @@ void task_ask(struct task *task, struct task_actions *actions, enum task_action 
 
 void task_give_up(struct task *task)
 {
-    task->waiting = false;
+    task->waiting = task->splitting = false;
     for (size_t i = 0; i < task->partition_count; i++)
         task->partitions[i].committing = API_UNKNOWN;
 }
@@ -527,6 +527,8 @@ static void settle(struct task *task, struct task_actions *actions, int64_t now_
                phase != TASK_PHASE_STAMP) {
         /* In STAMP the first commit comes first: it is due, and what it carries is not repeated. */
         task_reinit(task, actions, now_ms);
+    } else if (task_is_to_split(task)) {
+        task_split(task, actions);
     } else if (phase == TASK_PHASE_ACTIVE && task->desired.paused) {
         task_pause(task, actions, now_ms);
     } else if (phase == TASK_PHASE_PAUSED && (newer || !task->desired.paused)) {

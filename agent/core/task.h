@@ -53,6 +53,10 @@
  *   initialises again for this one.
  * - FAILED: stopped with a problem; tried again at `retry_ms` or when what is desired changes.
  *
+ * A split (task_split.c) is no phase: an ACTIVE task commits once, with the new processor's stamp
+ * on what that gets, and goes on with the rest. Whoever finds that stamp at an activation has been
+ * told of the same split, or is fenced.
+ *
  * From anywhere: a failed or doubtful commit drops what is not checkpointed and goes to PRODUCER
  * (the one repair), a newer owner leads to FENCED, what can not be gone on with to FAILED, a stop
  * to CLOSED.
@@ -133,8 +137,10 @@ enum task_action {
     TASK_ACTION_DROP_STATE,     /* drop what is not checkpointed -> STATE_DROPPED or STORE_FAILED */
     TASK_ACTION_SET_ASIDE,      /* close the store and rename its files; OPEN_STORE follows later */
     TASK_ACTION_UNASSIGN,       /* read nothing more; drop what was fetched */
-    TASK_ACTION_CLOSE,          /* close consumer, producer, store -> CLOSED */
-    TASK_ACTION_REPORT          /* tell the coordinator now */
+    TASK_ACTION_FORGET, /* drop all that there is of the partitions that are `given`, go on reading
+                           the others, then task_forget; all of it before the next action */
+    TASK_ACTION_CLOSE,  /* close consumer, producer, store -> CLOSED */
+    TASK_ACTION_REPORT  /* tell the coordinator now */
 };
 
 enum task_event_kind {
@@ -210,6 +216,15 @@ struct task_committed {
     struct stamp stamp;
 };
 
+/* A part of S1 goes to a new processor (D4): whose first stamp is put on it by its last commit
+ * here.
+ */
+struct task_split {
+    uint64_t handoff; /* 0: none */
+    uint32_t processor;
+    uint64_t epoch;
+};
+
 /* Whether there is another copy to get the state from, and when it is asked for. */
 enum task_seed {
     TASK_SEED_NONE,
@@ -222,7 +237,8 @@ struct task_desired {
     uint64_t handoff; /* that it learns or releases for; 0: none */
     bool learner;     /* learns without output; once false it stays so for the task's life */
     bool release;     /* give S1 up as soon as it is held under `epoch` and all is committed */
-    bool paused;      /* own S1, but put nothing out and commit nothing new */
+    struct task_split split; /* of the partitions that are `leaving` */
+    bool paused;             /* own S1, but put nothing out and commit nothing new */
     enum task_seed seed;
     bool frozen;  /* ... for others are in the group: not even a stamp is put on its offsets */
     bool waiting; /* ... the same, and what they commit is followed, to go on from there */
@@ -274,7 +290,9 @@ struct task_window {
 
 struct task_partition {
     uint32_t topic, partition;
-    bool owned; /* in S1 */
+    bool owned;   /* in S1 */
+    bool leaving; /* in the split of the newest document; set by the owner between two steps */
+    bool given;   /* to the split's new processor: in S1 no more, and gone with FORGET */
     int64_t t0;
     int64_t t1;              /* committed; API_UNKNOWN until read from Kafka. Of a learner: the one
                                 that it follows */
@@ -310,6 +328,7 @@ struct task_partition {
 struct task_config { /* fixed for the task's life; texts are borrowed from the owner */
     char incarnation[API_UUID_BYTES + 1];
     uint32_t processor;
+    uint32_t parent; /* that it was split from; the same number: from none */
     bool exactly_once;
     bool stateful;         /* false: nothing is replayed, T2 is T1 */
     bool history_retained; /* the logic needs no more than the topic keeps */
@@ -362,8 +381,10 @@ struct task {
     bool rebuilds_from_latest;
     int64_t
         state_at_ms; /* when the state that was opened was written; TASK_NEVER: nobody can say */
-    bool commit_all; /* the next commit stamps all of S1, moved or not */
-    bool full;       /* the cache is full: no reading until it is frozen */
+    bool splitting;  /* the commit under way gives what is leaving to the split's processor */
+    uint64_t split_done; /* hand-over of the split that has all it was to get from here; 0: none */
+    bool commit_all;     /* the next commit stamps all of S1, moved or not */
+    bool full;           /* the cache is full: no reading until it is frozen */
     bool checkpoint_running;
     bool checkpoint_failing; /* the running one failed and is tried again */
     int64_t commit_due_ms;   /* TASK_NEVER: nothing to commit */
@@ -464,8 +485,10 @@ bool task_halted(const struct task *task, size_t *ret_index, int64_t *ret_offset
 /* Between two steps: Kafka keeps committed offsets for so long, above 0; API_UNKNOWN: not known,
  * and what was said before still holds. */
 void task_set_offsets_retention(struct task *task, int64_t retention_ms);
-/* Of an offset that is being committed; `records` is the partition's. */
-struct stamp task_stamp(const struct task *task);
+/* Of the offset of partition `index` that is being committed. */
+struct stamp task_stamp(const struct task *task, size_t index);
+/* FORGET has been carried out on all that is kept by index: the core does the same. */
+void task_forget(struct task *task);
 const char *task_phase_name(enum task_phase phase);
 
 /* NULL when every invariant holds, else a static text that names the broken one; for tests and the

@@ -61,6 +61,8 @@ static const char *check_partition(const struct task *task, const struct task_pa
 
     if (broken != NULL)
         return broken;
+    if (partition->given && (partition->owned || partition->limit != partition->position))
+        return "what was given away is still worked on";
     if (partition->committing != API_UNKNOWN && !committing)
         return "an offset is being committed while no commit is under way";
     if (committing && partition->owned && partition->committing == API_UNKNOWN &&
@@ -112,6 +114,8 @@ static const char *check_role(const struct task *task)
     if (task->rest_until_ms != TASK_NEVER &&
         (!task->released || task->phase.state != TASK_PHASE_CHECKPOINT))
         return "resting without having released";
+    if (task->splitting && (!task->waiting || task->awaited != TASK_ACTION_COMMIT))
+        return "a split without its commit";
     if (task->released && task->epoch_working == 0)
         return "released without an epoch";
     return NULL;

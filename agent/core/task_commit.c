@@ -23,11 +23,17 @@ bool task_is_checkpointed(const struct task *task)
     return true;
 }
 
-struct stamp task_stamp(const struct task *task)
+struct stamp task_stamp(const struct task *task, size_t index)
 {
-    struct stamp stamp = {
-        .processor = task->config.processor, .epoch = task->epoch_working, .records = API_UNKNOWN};
+    const struct task_partition *partition = &task->partitions[index];
+    struct stamp stamp = {.processor = task->config.processor,
+                          .epoch = task->epoch_working,
+                          .records = partition->records};
 
+    if (task->splitting && partition->leaving) {
+        stamp.processor = task->desired.split.processor;
+        stamp.epoch = task->desired.split.epoch;
+    }
     memcpy(stamp.incarnation, task->config.incarnation, sizeof(stamp.incarnation));
     return stamp;
 }
@@ -36,10 +42,11 @@ void task_commit(struct task *task, struct task_actions *actions)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
         struct task_partition *partition = &task->partitions[i];
+        bool stamped = task->commit_all || (task->splitting && partition->leaving);
         bool moved = partition->position != partition->t1;
 
         partition->committing =
-            partition->owned && (moved || task->commit_all) ? partition->position : API_UNKNOWN;
+            partition->owned && (moved || stamped) ? partition->position : API_UNKNOWN;
     }
     task_ask(task, actions, TASK_ACTION_COMMIT);
 }
@@ -125,6 +132,8 @@ static bool is_to_rest(const struct task *task)
 void task_commit_done(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     take_commit(task, now_ms);
+    if (task->splitting)
+        task_split_done(task, actions);
     if (task->phase.state == TASK_PHASE_STAMP && !task->desired.paused)
         begin_work(task, actions, now_ms);
     if (task->stopping || (task->phase.state == TASK_PHASE_RELEASE && !is_given_back(task)))

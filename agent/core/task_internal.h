@@ -1,7 +1,7 @@
 /* Shared by the files of the task core: task.c (dispatch, ticks), task_open.c (until active),
  * task_seed.c (from another copy), task_learn.c (learners), task_commit.c (when active),
- * task_pause.c (owners that are paused), task_choice.c (what people decide about offsets and
- * records). */
+ * task_pause.c (owners that are paused), task_split.c (a part of S1 goes), task_choice.c (what
+ * people decide about offsets and records). */
 #ifndef BATON_AGENT_CORE_TASK_INTERNAL_H
 #define BATON_AGENT_CORE_TASK_INTERNAL_H
 
@@ -167,5 +167,14 @@ void task_checkpoint_failed(struct task *task, const struct task_event *event,
 void task_tick_working(struct task *task, struct task_actions *actions, int64_t now_ms);
 /* When the next tick has something to do in LEARN, REPLAY, STAMP or ACTIVE. */
 int64_t task_wake_working(const struct task *task, int64_t now_ms);
+
+/* task_split.c */
+/* S1 is held, and a part of it is to go. */
+bool task_is_to_split(const struct task *task);
+void task_split(struct task *task, struct task_actions *actions);
+void task_split_done(struct task *task, struct task_actions *actions); /* that commit is done */
+/* At an activation: what has gone before, by what is committed. */
+void task_find_given(struct task *task, const struct task_event *event,
+                     struct task_actions *actions);
 
 #endif

@@ -217,6 +217,11 @@ static bool is_fencing(const struct task *task, const struct task_committed *com
 {
     if (!committed->stamped || (task->desired.waiting && is_of_another(task, committed)))
         return false;
+    /* Without transactions a commit from before the split may have landed last: one of ours, as
+     * one of an older owner is. */
+    if (!task->config.exactly_once && committed->stamp.processor == task->config.parent &&
+        committed->stamp.epoch < task->epoch_working)
+        return is_of_another(task, committed);
     return (is_of_another(task, committed) ||
             committed->stamp.processor != task->config.processor ||
             committed->stamp.epoch > task->epoch_working);
@@ -389,6 +394,8 @@ static void watch_committed(struct task *task, const struct task_event *event)
 void task_committed_read(struct task *task, const struct task_event *event,
                          struct task_actions *actions)
 {
+    if (task->phase.state == TASK_PHASE_COMMITTED)
+        task_find_given(task, event, actions);
     if (find_fence(task, event, actions))
         return;
     task_clear_problem_of(task, "kafka_unreachable");

@@ -28,7 +28,7 @@ void cluster_finish_standby(struct standby *standby)
     cluster_finish_observed(&standby->observed);
 }
 
-static void finish_processor(struct processor *processor)
+void cluster_finish_processor(struct processor *processor)
 {
     rows_finish_placement(&processor->placement);
     cluster_finish_observed(&processor->observed);
@@ -79,8 +79,8 @@ void cluster_destroy_job(struct job *job)
 {
     if (job == NULL)
         return;
-    for (size_t i = 0; i < job->processors.count; i++)
-        finish_processor(&job->processors.items[i]);
+    for (size_t i = 0; i < job->processors.count + job->nascent; i++)
+        cluster_finish_processor(&job->processors.items[i]);
     cluster_finish_skips(job);
     cluster_finish_windows(job);
     free(job->processors.items);

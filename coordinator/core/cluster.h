@@ -21,6 +21,9 @@
  * are here, by their present incarnations; none on its owner's agent, none on that of the target of
  * its hand-over, and no two on one;
  *   - settle windows are of partitions of jobs that were expanded, in order, none twice;
+ *   - there is at most one split of a job before its release. Its source is the owner of the
+ * parent, whoever that becomes; the epoch of the new processor is handed out when the source is
+ * told;
  *   - skips are of partitions that the job has, in order, none twice, within their limits.
  */
 #ifndef BATON_COORDINATOR_CORE_CLUSTER_H
@@ -159,9 +162,11 @@ struct job {
     struct job_topics topics;
     struct job_group group;
     struct {
-        struct processor *items;
-        size_t count;
-    } processors; /* 0..M-1 */
+        struct processor *items; /* they stay where they are while M grows: M <= N */
+        size_t count, capacity;
+    } processors;            /* 0..M-1 */
+    int64_t expand_retry_ms; /* earliest time at which it grows by itself */
+    bool nascent; /* items[M] is there as well: what a split makes, until it is released */
     struct {
         struct arrival_row *items;
         size_t count, capacity;
@@ -400,6 +405,15 @@ bool cluster_is_learning(const struct job *job, const struct handoff *handoff);
 void cluster_owned_partitions(const struct job *job, uint32_t processor,
                               struct uint_list *ret_owned);
 void cluster_read_partitions(const struct job *job, uint32_t processor, struct uint_list *ret_read);
+
+/* ---- splits (cluster_split.c) */
+
+/* What the split under way makes, before its release; NULL: there is none. */
+struct processor *cluster_nascent(const struct job *job);
+/* The processor that this one was split from, or is; itself: from none. */
+uint32_t cluster_parent(const struct job *job, uint32_t processor);
+/* The split before its release that takes partitions of this processor, or NULL. */
+struct handoff *cluster_split_of(const struct job *job, uint32_t processor);
 
 /* (start_number, document_decision): the version of what cluster_document gives. */
 struct document_version cluster_document_version(const struct cluster *cluster,

@@ -38,7 +38,7 @@ uint32_t *cluster_count_tasks(const struct cluster *cluster)
     uint32_t *tasks = mem_calloc(cluster->agents.count, sizeof(uint32_t));
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++) {
+        for (size_t p = 0; p < job->processors.count + job->nascent; p++) {
             const struct handoff *handoff = job->processors.items[p].handoff;
             count_task(cluster, job->processors.items[p].placement.agent, tasks);
             if (handoff != NULL && handoff_before_release(handoff->row.state))

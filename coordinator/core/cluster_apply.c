@@ -16,20 +16,31 @@
 
 /* ---- jobs */
 
+static void add_processor(struct job *job, size_t number)
+{
+    job->processors.items[number] = (struct processor){
+        .placement = {.job = mem_strdup(job->row.name), .processor = (uint32_t)number},
+        .stored_at = API_UNKNOWN,
+    };
+}
+
 /* Processors are only ever added; new ones have no owner until a placement says otherwise. */
 static void grow_processors(struct job *job)
 {
     size_t count = job->processors.count;
     assert(job->row.processors >= count);
-    if (job->row.processors == count)
-        return;
-    job->processors.items =
-        mem_realloc(job->processors.items, job->row.processors, sizeof(struct processor));
+    assert(job->row.processors <= job->row.partitions);
+    if (job->processors.capacity < job->row.partitions) {
+        job->processors.capacity = job->row.partitions;
+        job->processors.items =
+            mem_realloc(job->processors.items, job->processors.capacity, sizeof(struct processor));
+    }
+    if (job->nascent && count < job->row.processors) {
+        job->nascent = false;
+        count++;
+    }
     for (; count < job->row.processors; count++)
-        job->processors.items[count] = (struct processor){
-            .placement = {.job = mem_strdup(job->row.name), .processor = (uint32_t)count},
-            .stored_at = API_UNKNOWN,
-        };
+        add_processor(job, count);
     job->processors.count = count;
 }
 
@@ -71,7 +82,7 @@ static struct processor *find_processor(struct cluster *cluster, const char *nam
 {
     struct job *job = cluster_job(cluster, name);
     assert(job != NULL);
-    assert(number < job->processors.count);
+    assert(number < job->processors.count + job->nascent);
     return &job->processors.items[number];
 }
 
@@ -197,6 +208,25 @@ static void apply_operation(struct cluster *cluster, struct operation_row *row)
 
 /* ---- hand-overs */
 
+/* A split that has not been released leaves nothing. */
+static void forget_nascent(struct job *job, struct processor *processor)
+{
+    if (processor != cluster_nascent(job))
+        return;
+    cluster_finish_processor(processor);
+    job->nascent = false;
+}
+
+static void expect_nascent(struct job *job, const struct handoff_row *row)
+{
+    if (row->processor != job->processors.count || job->nascent)
+        return;
+    assert(row->kind == HANDOFF_KIND_SPLIT && handoff_before_release(row->state));
+    assert(row->processor < job->processors.capacity);
+    add_processor(job, row->processor);
+    job->nascent = true;
+}
+
 static void remove_handoff(struct cluster *cluster, size_t index)
 {
     struct handoff *handoff = cluster->handoffs.items[index];
@@ -204,6 +234,7 @@ static void remove_handoff(struct cluster *cluster, size_t index)
     assert(processor->handoff == handoff);
     processor->handoff = NULL;
     cluster_forget_learner(processor);
+    forget_nascent(cluster_job(cluster, handoff->row.job), processor);
     cluster_destroy_handoff(handoff);
     cluster->handoffs.count--;
     memmove(&cluster->handoffs.items[index], &cluster->handoffs.items[index + 1],
@@ -214,6 +245,7 @@ static struct handoff *insert_handoff(struct cluster *cluster, size_t index,
                                       const struct handoff_row *row)
 {
     struct handoff *handoff = mem_calloc(1, sizeof(*handoff));
+    expect_nascent(cluster_job(cluster, row->job), row);
     struct processor *processor = find_processor(cluster, row->job, row->processor);
     assert(processor->handoff == NULL);
     processor->handoff = handoff;

@@ -121,6 +121,37 @@ static const char *check_handoff(const struct cluster *cluster, const struct job
     return NULL;
 }
 
+/* The split under way. Until it is released it is the parent that has an owner. */
+static const char *check_nascent(const struct cluster *cluster, const struct job *job)
+{
+    const struct processor *nascent = cluster_nascent(job);
+    if (nascent == NULL)
+        return NULL;
+    const struct handoff *handoff = nascent->handoff;
+    if (handoff == NULL || cluster_handoff(cluster, handoff->row.id) != handoff ||
+        handoff->row.kind != HANDOFF_KIND_SPLIT || !handoff_before_release(handoff->row.state) ||
+        handoff->fsm.state != (int)handoff->row.state)
+        return "a processor to come without the split that makes it";
+    const struct handoff_row *row = &handoff->row;
+    if (row->processor != job->processors.count || job->row.state != JOB_STATE_RUNNING ||
+        strcmp(row->job_incarnation, job->row.incarnation) != 0 ||
+        nascent->placement.agent != NULL || row->processor >= job->row.partitions)
+        return "a split in another's place, of a job that does not run, or without partitions";
+    bool releasing = row->state == HANDOFF_STATE_RELEASING;
+    if ((row->target_epoch != 0) != releasing || row->target_epoch > cluster->meta.epoch)
+        return "a split's epoch is handed out when its source is told";
+    const struct placement_row *parent =
+        &job->processors.items[cluster_parent(job, row->processor)].placement;
+    if (parent->agent != NULL &&
+        (strcmp(parent->agent, row->source) != 0 || parent->epoch != row->source_epoch))
+        return "a split whose source does not own its parent";
+    const struct agent *target = cluster_agent(cluster, row->target);
+    if (!releasing &&
+        (target == NULL || strcmp(target->row.incarnation, row->target_incarnation) != 0))
+        return "a split to who is no agent, or another incarnation of it";
+    return NULL;
+}
+
 static const char *check_standbys(const struct cluster *cluster, const struct job *job,
                                   const struct processor *processor)
 {
@@ -184,6 +215,8 @@ static const char *check_job(const struct cluster *cluster, const struct job *jo
     if (broken == NULL)
         broken = check_arrivals(cluster, job);
     if (broken == NULL)
+        broken = check_nascent(cluster, job);
+    if (broken == NULL)
         broken = cluster_check_skips(job);
     if (broken == NULL)
         broken = cluster_check_windows(job);
@@ -244,12 +277,14 @@ static const char *check_epochs(const struct cluster *cluster)
 {
     size_t count = 0, at = 0;
     for (size_t i = 0; i < cluster->jobs.count; i++)
-        count += cluster->jobs.items[i]->processors.count;
+        count += cluster->jobs.items[i]->processors.count + cluster->jobs.items[i]->nascent;
     uint64_t *epochs = mem_calloc(count, sizeof(uint64_t));
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
         for (size_t p = 0; p < job->processors.count; p++)
             epochs[at++] = job->processors.items[p].placement.epoch;
+        if (job->nascent)
+            epochs[at++] = cluster_nascent(job)->handoff->row.target_epoch;
     }
     qsort(epochs, count, sizeof(uint64_t), compare_epochs);
     bool twice = false;

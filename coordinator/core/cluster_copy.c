@@ -3,6 +3,7 @@
  * step decides on it, it would decide on the first one. For looks ahead (dry_run.h) and for tests.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/schema.h"
 #include "common/mem.h"
@@ -68,9 +69,12 @@ static struct job *copy_job(const struct job *job)
     copy->group.who = rows_text_copy(job->group.who);
     copy->group.error = rows_text_copy(job->group.error);
     copy->group.claim_error = rows_text_copy(job->group.claim_error);
-    copy->processors.items =
-        mem_memdup(job->processors.items, job->processors.count * sizeof(*job->processors.items));
-    for (size_t i = 0; i < copy->processors.count; i++)
+    size_t count = job->processors.count + job->nascent;
+    copy->processors.items = mem_calloc(job->processors.capacity, sizeof(*job->processors.items));
+    if (count > 0)
+        memcpy(copy->processors.items, job->processors.items,
+               count * sizeof(*job->processors.items));
+    for (size_t i = 0; i < count; i++)
         own_processor(&copy->processors.items[i]);
     copy->arrivals.items = mem_calloc(job->arrivals.count, sizeof(*copy->arrivals.items));
     copy->arrivals.capacity = copy->arrivals.count;
@@ -125,7 +129,7 @@ static void link_handoffs(struct cluster *copy, const struct cluster *cluster)
 {
     for (size_t i = 0; i < cluster->jobs.count; i++) {
         const struct job *job = cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++)
+        for (size_t p = 0; p < job->processors.count + job->nascent; p++)
             if (job->processors.items[p].handoff != NULL)
                 copy->jobs.items[i]->processors.items[p].handoff =
                     cluster_handoff(copy, job->processors.items[p].handoff->row.id);

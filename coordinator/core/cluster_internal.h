@@ -35,6 +35,7 @@ void cluster_finish_windows(struct job *job);
 
 void cluster_finish_observed(struct processor_observed *observed);
 void cluster_finish_standby(struct standby *standby);
+void cluster_finish_processor(struct processor *processor);
 void cluster_destroy_job(struct job *job);
 void cluster_destroy_agent(struct agent *agent);
 void cluster_destroy_operation(struct operation *operation);

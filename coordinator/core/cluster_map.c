@@ -15,10 +15,10 @@
  * the present level takes every (M0 * 2^L)-th, a split one or the child of one every second of
  * these. So the list is made without asking linhash for each of the job's partitions.
  */
-void cluster_owned_partitions(const struct job *job, uint32_t processor,
-                              struct uint_list *ret_owned)
+static void owned_among(const struct job *job, uint32_t processor, uint32_t processors,
+                        struct uint_list *ret_owned)
 {
-    struct linhash_size size = {.initial = job->row.processors_initial, .now = job->row.processors};
+    struct linhash_size size = {.initial = job->row.processors_initial, .now = processors};
     assert(processor < size.now);
     uint64_t base = (uint64_t)size.initial << linhash_level(size);
     uint32_t split = linhash_split_pointer(size);
@@ -28,6 +28,14 @@ void cluster_owned_partitions(const struct job *job, uint32_t processor,
     for (uint64_t partition = processor; partition < job->row.partitions; partition += stride)
         owned.items[owned.count++] = (uint32_t)partition;
     *ret_owned = owned;
+}
+
+/* Of what a split makes: as if it were there. */
+void cluster_owned_partitions(const struct job *job, uint32_t processor,
+                              struct uint_list *ret_owned)
+{
+    bool nascent = job->nascent && processor == job->row.processors;
+    owned_among(job, processor, job->row.processors + nascent, ret_owned);
 }
 
 static int compare_numbers(const void *a, const void *b)
@@ -102,7 +110,7 @@ static size_t count_tasks(const struct job *job, const struct agent *agent)
     enum task_role role;
     if (job->row.state != JOB_STATE_RUNNING)
         return 0;
-    for (size_t i = 0; i < job->processors.count; i++)
+    for (size_t i = 0; i < job->processors.count + job->nascent; i++)
         count += role_of(job, &job->processors.items[i], agent, &role);
     return count;
 }
@@ -133,6 +141,20 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
     ret_job->windows.count = job->windows.count;
 }
 
+/* The same of a split, whose epoch is handed out by then. */
+static void describe_split(const struct handoff *split, struct document_task *task)
+{
+    if (split == NULL || split->row.state != HANDOFF_STATE_RELEASING)
+        return;
+    const struct uint_list *partitions = &split->row.partitions;
+    task->split_handoff = split->row.id;
+    task->split_processor = split->row.processor;
+    task->split_epoch = split->row.target_epoch;
+    task->split_partitions.items =
+        mem_memdup(partitions->items, partitions->count * sizeof(*partitions->items));
+    task->split_partitions.count = partitions->count;
+}
+
 /* The source hears of its hand-over when it shall release, not before: until then nothing changes
  * for it. */
 static void describe_task(const struct job *job, const struct processor *processor,
@@ -151,6 +173,8 @@ static void describe_task(const struct job *job, const struct processor *process
     };
     if (release || role == TASK_ROLE_LEARNER)
         ret_task->handoff = handoff->row.id;
+    if (owned)
+        describe_split(cluster_split_of(job, ret_task->processor), ret_task);
     const struct placement_row *placement = &processor->placement;
     if (owned && placement->paused_t1.count > 0) {
         ret_task->paused_t1.items = mem_memdup(
@@ -170,7 +194,7 @@ static void describe_task(const struct job *job, const struct processor *process
 static void describe_tasks(const struct cluster *cluster, const struct job *job,
                            const struct agent *agent, struct agent_document *document)
 {
-    for (size_t p = 0; p < job->processors.count; p++) {
+    for (size_t p = 0; p < job->processors.count + job->nascent; p++) {
         const struct processor *processor = &job->processors.items[p];
         enum task_role role;
         if (!role_of(job, processor, agent, &role))
@@ -248,9 +272,12 @@ static void add_ancestors(const struct cluster *cluster, const struct job *job, 
     free(owners.items);
 }
 
+/* What a split makes follows who has its partitions now. */
 bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32_t processor,
                     int64_t now_ms, struct follow *ret_follow)
 {
+    bool nascent = job->nascent && processor == job->processors.count;
+    uint32_t owner = nascent ? cluster_parent(job, processor) : processor;
     struct uint_list read;
     struct follow follow = {.processor = processor};
     const struct handoff *handoff = job->processors.items[processor].handoff;
@@ -258,10 +285,10 @@ bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32
     if (handoff != NULL && handoff->begun_ms > since_ms)
         since_ms = handoff->begun_ms;
     cluster_read_partitions(job, processor, &read);
-    bool known = add_committed(cluster, job, processor, since_ms, &read, &follow);
+    bool known = add_committed(cluster, job, owner, since_ms, &read, &follow);
     if (known) {
         follow.job = mem_strdup(job->row.name);
-        add_ancestors(cluster, job, processor, since_ms, &read, &follow);
+        add_ancestors(cluster, job, owner, since_ms, &read, &follow);
         *ret_follow = follow;
     }
     free(read.items);

@@ -168,6 +168,7 @@ struct handoff_row { /* see coordinator/core/handoff.h */
     char *job;
     char *job_incarnation;
     uint32_t processor;
+    int64_t parent;              /* of a split: the processor that has them now; API_UNKNOWN */
     struct uint_list partitions; /* S1 that moves */
     enum handoff_state state;
     bool forced;  /* the source was lost: its steps were skipped */

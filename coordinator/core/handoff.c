@@ -33,6 +33,12 @@ bool handoff_before_release(enum handoff_state state)
            state == HANDOFF_STATE_RELEASING;
 }
 
+bool handoff_is_cancellable(const struct handoff_row *row)
+{
+    return handoff_before_release(row->state) &&
+           (row->kind != HANDOFF_KIND_SPLIT || row->state != HANDOFF_STATE_RELEASING);
+}
+
 bool handoff_is_hopeless(const char *code)
 {
     static const char *const codes[] = {"history_incomplete", "history_lost", "topic_recreated",
@@ -55,4 +61,16 @@ bool handoff_is_of_learner(const struct handoff_row *row, const struct task_repo
 {
     return handoff_before_release(row->state) && report->role == TASK_ROLE_LEARNER &&
            report->epoch == 0 && report->handoff == row->id;
+}
+
+bool handoff_is_split(const struct handoff_row *row, const struct task_report *report)
+{
+    if (row->state != HANDOFF_STATE_RELEASING || report->role != TASK_ROLE_ACTIVE ||
+        report->epoch != row->source_epoch || report->split != row->id)
+        return false;
+    for (size_t i = 0; i < report->consuming.count; i++)
+        for (size_t k = 0; k < row->partitions.count; k++)
+            if (report->consuming.items[i] == row->partitions.items[k])
+                return false;
+    return true;
 }

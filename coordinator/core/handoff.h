@@ -28,6 +28,19 @@
  * can not rebuild the state after a forced RELEASED keeps the hand-over in ACTIVATING until the
  * source, which has the state, is back and gets the processor again.
  *
+ * A split makes a processor out of a part of another's partitions (step_split.c):
+ *
+ *   LEARNING <--> CAUGHT_UP --> RELEASING --> RELEASED <--> ACTIVATING --> DONE
+ *       +-------------+--> CANCELLED
+ *
+ *   RELEASING   the epoch of the new processor is handed out. The parent's owner, whoever that
+ *               becomes, is told to put it on the offsets of the partitions that go
+ *   RELEASED    it has: in one update the job has a processor more, and the target owns it
+ *
+ * It is never forced and, once the source was told, never cancelled: the stamp may be there. Until
+ * then it waits for whatever happens to its parent. A target that is lost in between is not missed:
+ * who owns the new processor is decided at the release.
+ *
  * Only reports that match agent, incarnation, epoch and number of the hand-over move it; anything
  * else is an observation. coordinator/core/step_handoff.c performs every transition, by
  * step_handoff_move. Pure.
@@ -45,12 +58,18 @@ bool handoff_ended(enum handoff_state state);
 /* The source owns the processor: what can still be cancelled. */
 bool handoff_before_release(enum handoff_state state);
 
+/* It can still come to nothing. A split whose source has been told can not: some of it may have
+ * gone, for good, and nobody knows. */
+bool handoff_is_cancellable(const struct handoff_row *row);
+
 /* A task that fails with this problem (NULL: it named none) would fail again, whoever waits: the
  * records that it needs are gone, or are others. */
 bool handoff_is_hopeless(const char *code);
 
 /* What the source says of its task speaks for this hand-over. */
 bool handoff_is_released(const struct handoff_row *row, const struct task_report *report);
+/* What the owner of a split's parent says of its task speaks for the split. */
+bool handoff_is_split(const struct handoff_row *row, const struct task_report *report);
 /* What the target says of its learner speaks for this hand-over. */
 bool handoff_is_of_learner(const struct handoff_row *row, const struct task_report *report);
 

@@ -61,6 +61,44 @@ struct agent *placing_choose_target(const struct cluster *cluster, const struct 
     return best != SIZE_MAX ? cluster->agents.items[best] : NULL;
 }
 
+/* Of the job's processors, what it learns of them included. */
+static uint32_t count_of_job(const struct job *job, const struct agent *agent)
+{
+    uint32_t count = 0;
+    for (size_t p = 0; p < job->processors.count + job->nascent; p++) {
+        const struct processor *processor = &job->processors.items[p];
+        count += rows_text_equal(processor->placement.agent, agent->row.agent_id) ||
+                 (processor->handoff != NULL &&
+                  strcmp(processor->handoff->row.target, agent->row.agent_id) == 0);
+    }
+    return count;
+}
+
+struct agent *placing_choose_for_new(const struct cluster *cluster, const struct job *job,
+                                     int64_t now_ms, const uint32_t *planned)
+{
+    uint32_t *tasks = cluster_count_tasks(cluster);
+    struct agent *best = NULL;
+    uint32_t best_of_job = 0, best_tasks = 0;
+    for (size_t i = 0; i < cluster->agents.count; i++) {
+        struct agent *agent = cluster->agents.items[i];
+        uint32_t more = planned != NULL ? planned[i] : 0;
+        uint32_t of_job = count_of_job(job, agent) + more;
+        tasks[i] += more;
+        if (tasks[i] >= agent->row.capacity || cluster_is_refused(job, agent) ||
+            !placing_may_receive(cluster, agent, now_ms))
+            continue;
+        if (best == NULL || of_job < best_of_job ||
+            (of_job == best_of_job && tasks[i] < best_tasks)) {
+            best = agent;
+            best_of_job = of_job;
+            best_tasks = tasks[i];
+        }
+    }
+    free(tasks);
+    return best;
+}
+
 static bool is_guarded(const struct cluster *cluster, const struct job *job,
                        const struct processor *processor, int64_t now_ms)
 {
@@ -185,7 +223,9 @@ static void list_processors(struct placing *placing, const struct cluster *clust
             placing->jobs[at] = job;
             placing->processors[at] =
                 describe_processor(cluster, now_ms, job, &job->processors.items[p]);
-            placing->processors[at].held = held;
+            placing->processors[at].held =
+                held == NULL && cluster_split_of(job, (uint32_t)p) != NULL ? "it is being split"
+                                                                           : held;
         }
     }
 }

@@ -50,5 +50,10 @@ const struct standby *placing_best_standby(const struct cluster *cluster, const 
  * have it and have room the one with the fewest tasks, but not its owner; NULL: there is none. */
 struct agent *placing_choose_target(const struct cluster *cluster, const struct job *job,
                                     const struct processor *processor, int64_t now_ms);
+/* Who gets a processor that is new: of those that may have it and have room the one with the fewest
+ * of the job, then with the fewest tasks; NULL: there is none. `planned`: how many more each agent
+ * would have already, by its index; NULL: none. */
+struct agent *placing_choose_for_new(const struct cluster *cluster, const struct job *job,
+                                     int64_t now_ms, const uint32_t *planned);
 
 #endif

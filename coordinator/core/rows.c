@@ -312,7 +312,8 @@ static bool handoff_equal(const struct handoff_row *a, const struct handoff_row 
 {
     return a->id == b->id && a->kind == b->kind && rows_text_equal(a->job, b->job) &&
            rows_text_equal(a->job_incarnation, b->job_incarnation) &&
-           a->processor == b->processor && a->partitions.count == b->partitions.count &&
+           a->processor == b->processor && a->parent == b->parent &&
+           a->partitions.count == b->partitions.count &&
            (a->partitions.count == 0 || memcmp(a->partitions.items, b->partitions.items,
                                                a->partitions.count * sizeof(uint32_t)) == 0) &&
            a->state == b->state && a->forced == b->forced && a->planned == b->planned &&

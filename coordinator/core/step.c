@@ -486,6 +486,7 @@ static void follow_up(struct step *step)
     step_expire_creations(step);
     step_advance_handoffs(step);
     step_advance_drains(step);
+    step_expand_auto(step);
     step_advance_operations(step);
     step_look_at_topics(step);
     step_look_at_groups(step);

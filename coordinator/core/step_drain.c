@@ -67,7 +67,7 @@ static bool is_being_followed(const struct step *step, const struct agent *leave
     const struct cluster *cluster = step->cluster;
     for (size_t i = 0; i < cluster->handoffs.count; i++) {
         const struct handoff_row *row = &cluster->handoffs.items[i]->row;
-        if (strcmp(row->source, leaver->row.agent_id) == 0 &&
+        if (row->kind != HANDOFF_KIND_SPLIT && strcmp(row->source, leaver->row.agent_id) == 0 &&
             placing_may_receive(cluster, cluster_agent(cluster, row->target), step->event->now_ms))
             return true;
     }

@@ -1,11 +1,27 @@
 /*
  * More processors, or more partitions, that somebody asked for: what is refused of either, and the
  * operations of the former.
+ *
+ *   expand_processors   SPLIT: one split after the other, each durable by itself, until there are
+ *                       as many processors as are wanted -> END
+ *
+ * What keeps the next split from beginning is waited for, and the operation says so.
  */
+#include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "api/schema.h"
+#include "common/mem.h"
+#include "coordinator/core/expansion.h"
+#include "coordinator/core/handoff.h"
+#include "coordinator/core/placing.h"
 #include "coordinator/core/step_internal.h"
+#include "coordinator/core/view.h"
+
+/* After one that began by itself has failed the next is not begun before. */
+#define AUTO_PAUSE_MS (10 * 60000)
 
 static void refuse(struct step *step, const char *detail)
 {
@@ -68,11 +84,190 @@ static bool refuse_processors(struct step *step, const struct job *job, int64_t 
     return true;
 }
 
+static struct operation *start(struct step *step, const struct job *job, uint32_t goal,
+                               const char *reason, const char *actor)
+{
+    uint64_t id = step_start_operation(step, OPERATION_KIND_EXPAND_PROCESSORS, OPERATION_STEP_SPLIT,
+                                       &job->row, reason);
+    struct operation *operation = cluster_operation(step->cluster, id);
+    struct change change = step_operation_change(operation);
+    change.operation.goal = goal;
+    step_change(step, &change);
+    step_event(
+        step,
+        (struct event_about){
+            .kind = "expansion_requested", .job = job->row.name, .operation = id, .actor = actor},
+        "from %u processors to %u: %s", job->row.processors, goal,
+        reason != NULL ? reason : "asked for without a reason");
+    return operation;
+}
+
 static void expand_processors(struct step *step, struct job *job)
 {
-    if (refuse_processors(step, job, step->event->expansion.processors))
+    const struct coord_event *event = step->event;
+    if (refuse_processors(step, job, event->expansion.processors))
         return;
-    refuse(step, "processors can not be expanded in this version");
+    uint32_t goal = (uint32_t)event->expansion.processors;
+    if (event->expansion.dry_run) {
+        struct expansion_plan *plan = mem_calloc(1, sizeof(*plan));
+        expansion_look_ahead(step->cluster, job, goal, event->now_ms, plan);
+        step_answer(step, event->request, 200, &schema_expansion_plan, plan);
+        return;
+    }
+    const struct operation *operation = start(step, job, goal, event->expansion.reason, NULL);
+    step_answer_operation(step, event->request, 202, operation);
+}
+
+/* ---- going on */
+
+/* The split of the operation that has not ended, or NULL. */
+static struct handoff *find_split(const struct job *job, uint64_t operation)
+{
+    for (size_t p = job->processors.count + job->nascent; p-- > 0;) {
+        struct handoff *handoff = job->processors.items[p].handoff;
+        if (handoff != NULL && handoff->row.operation == operation)
+            return handoff;
+    }
+    return NULL;
+}
+
+/* Why the parent can not be split now; NULL: it can. A static text. */
+static const char *find_obstacle(const struct step *step, const struct job *job,
+                                 const struct processor *parent)
+{
+    if (job->row.pause.on)
+        return "waits: the job is paused";
+    if (cluster_is_held(job))
+        return "waits: others are in the job's group";
+    if (parent->handoff != NULL)
+        return "waits: the processor to be split is on its way to another agent";
+    if (parent->placement.agent == NULL)
+        return "waits: the processor to be split has no owner";
+    const struct agent *owner = cluster_agent(step->cluster, parent->placement.agent);
+    if (!placing_stays(step->cluster, owner, step->event->now_ms) || cluster_agent_leaving(owner))
+        return "waits: the owner of the processor to be split is gone, or is to leave";
+    const struct task_report *report = cluster_report(step->cluster, parent);
+    return report == NULL || report->state != TASK_STATE_ACTIVE
+               ? "waits: the processor to be split is not active"
+               : NULL;
+}
+
+static void begin_split(struct step *step, struct operation *operation, struct job *job)
+{
+    uint32_t child = job->row.processors;
+    const struct processor *parent = &job->processors.items[cluster_parent(job, child)];
+    const char *obstacle = find_obstacle(step, job, parent);
+    const struct agent *target =
+        placing_choose_for_new(step->cluster, job, step->event->now_ms, NULL);
+    if (obstacle == NULL && target == NULL)
+        obstacle = "waits: no agent is alive, neither cordoned nor drained, and has room";
+    if (obstacle == NULL)
+        obstacle = step_move_find_obstacle(step->cluster, job, target);
+    if (obstacle != NULL) {
+        step_move_say_obstacle(step, operation, obstacle);
+        return;
+    }
+    step_move_say_obstacle(step, operation, NULL);
+    char *reason = expansion_explain(job, child, target, operation->row.reason);
+    step_split_start(step, job, target, operation->row.id, reason);
+    free(reason);
+}
+
+void step_advance_expansion(struct step *step, struct operation *operation, struct job *job)
+{
+    operation->retry_ms = INT64_MAX; /* only other events bring it on */
+    if (find_split(job, operation->row.id) != NULL)
+        return;
+    if (job->row.processors >= operation->row.goal) {
+        job->expand_retry_ms = 0;
+        step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+    } else {
+        begin_split(step, operation, job);
+    }
+}
+
+void step_expansion_ended(struct step *step, const struct handoff_row *row)
+{
+    struct operation *operation = cluster_operation(step->cluster, row->operation);
+    if (row->state == HANDOFF_STATE_FAILED && operation != NULL &&
+        !view_operation_finished(operation->row.state))
+        step_end_operation(step, operation, OPERATION_STATE_FAILED, row->error);
+}
+
+void step_cancel_expansion(struct step *step, struct operation *operation)
+{
+    const struct coord_event *event = step->event;
+    uint64_t id = operation->row.id;
+    struct job *job = cluster_job(step->cluster, operation->row.job);
+    struct handoff *handoff = find_split(job, id);
+    bool past = handoff != NULL && !handoff_is_cancellable(&handoff->row);
+    if (past && handoff->row.processor + 1 == operation->row.goal) {
+        step_problem(step, event->request, "operation_not_cancellable",
+                     "op-%" PRIu64 ": the source is told to give the partitions of the last new "
+                     "processor up, or has done so; the target must finish",
+                     id);
+        return;
+    }
+    step_end_operation(step, operation, OPERATION_STATE_CANCELLED, NULL);
+    if (handoff != NULL && !past)
+        step_split_cancel(step, handoff, true, "its operation was cancelled");
+    step_event(
+        step,
+        (struct event_about){.kind = "operation_cancelled", .job = job->row.name, .operation = id},
+        "%s", event->reason != NULL ? event->reason : "asked for without a reason");
+    operation = cluster_operation(step->cluster, id);
+    if (operation != NULL)
+        step_answer_operation(step, event->request, 200, operation);
+    else
+        step_problem(step, event->request, "operation_not_found",
+                     "operation op-%" PRIu64 " ended and was dropped from memory", id);
+}
+
+/* ---- by itself */
+
+/* Agents that could have a processor of the job, or have one. */
+static uint32_t count_hosts(const struct step *step, const struct job *job)
+{
+    const struct cluster *cluster = step->cluster;
+    uint32_t *tasks = cluster_count_tasks(cluster);
+    uint32_t count = 0;
+    for (size_t i = 0; i < cluster->agents.count; i++) {
+        const struct agent *agent = cluster->agents.items[i];
+        bool has = false;
+        for (size_t p = 0; p < job->processors.count; p++)
+            has = has ||
+                  rows_text_equal(job->processors.items[p].placement.agent, agent->row.agent_id);
+        count += placing_may_receive(cluster, agent, step->event->now_ms) &&
+                 !cluster_is_refused(job, agent) && (has || tasks[i] < agent->row.capacity);
+    }
+    free(tasks);
+    return count;
+}
+
+static bool may_grow(const struct step *step, const struct job *job)
+{
+    const struct job_row *row = &job->row;
+    uint32_t most = row->spec.max_processors != 0 && row->spec.max_processors < row->partitions
+                        ? row->spec.max_processors
+                        : row->partitions;
+    return row->spec.auto_expand && row->state == JOB_STATE_RUNNING && !cluster_is_held(job) &&
+           !step->cluster->maintenance.hold.on && row->processors < most &&
+           row->partitions == row->partitions_initial && !job->nascent &&
+           step->event->now_ms >= job->expand_retry_ms &&
+           step_find_expansion(step->cluster, job) == NULL;
+}
+
+void step_expand_auto(struct step *step)
+{
+    const struct cluster *cluster = step->cluster;
+    for (size_t i = 0; i < cluster->jobs.count; i++) {
+        struct job *job = cluster->jobs.items[i];
+        if (!may_grow(step, job) || count_hosts(step, job) <= job->row.processors)
+            continue;
+        job->expand_retry_ms = step->event->now_ms + AUTO_PAUSE_MS; /* unless it goes well */
+        (void)start(step, job, job->row.processors + 1,
+                    "auto_expand: there are more agents than processors", ACTOR_COORDINATOR);
+    }
 }
 
 void step_expand(struct step *step)

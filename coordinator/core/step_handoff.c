@@ -33,8 +33,8 @@ static void renew(struct step *step, const char *agent_id)
 /* ---- one transition */
 
 /* A copy of the row that is in the next state, for the caller to complete. */
-static struct change begin_move(const struct step *step, const struct handoff *handoff,
-                                enum handoff_state next)
+struct change step_handoff_begin_move(const struct step *step, const struct handoff *handoff,
+                                      enum handoff_state next)
 {
     int64_t now_ms = step->event->now_ms;
     struct change change = step_handoff_change(handoff);
@@ -48,7 +48,7 @@ static struct change begin_move(const struct step *step, const struct handoff *h
 }
 
 /* Takes the change. NULL: it has ended. */
-static struct handoff *finish_move(struct step *step, struct change *change)
+struct handoff *step_handoff_finish_move(struct step *step, struct change *change)
 {
     uint64_t id = change->handoff.id;
     step_change(step, change);
@@ -58,17 +58,20 @@ static struct handoff *finish_move(struct step *step, struct change *change)
     return handoff;
 }
 
-static void say(struct step *step, const struct handoff_row *row, const char *kind,
-                const char *text)
+void step_handoff_say(struct step *step, const struct handoff_row *row, const char *kind,
+                      const char *text)
 {
+    /* What a split was to make is gone when it has come to nothing. */
+    const struct processor named = {.placement = {.job = row->job, .processor = row->processor}};
     step_event(step,
                (struct event_about){.kind = kind,
-                                    .processor = processor_of(step, row),
+                                    .processor = &named,
                                     .agent = row->target,
                                     .operation = row->operation,
                                     .actor = ACTOR_COORDINATOR},
-               "hand-over %llu from %s to %s%s: %s", (unsigned long long)row->id, row->source,
-               row->target, row->forced ? ", forced" : "", text);
+               "%s %llu from %s to %s%s: %s",
+               row->kind == HANDOFF_KIND_SPLIT ? "split" : "hand-over", (unsigned long long)row->id,
+               row->source, row->target, row->forced ? ", forced" : "", text);
 }
 
 /* Of coming into a state. */
@@ -83,19 +86,19 @@ static const char *const kinds[] = {
     [HANDOFF_STATE_FAILED] = "handoff_failed",
 };
 
-static void move(struct step *step, struct handoff *handoff, enum handoff_state next,
-                 const char *text)
+void step_handoff_move(struct step *step, struct handoff *handoff, enum handoff_state next,
+                       const char *text)
 {
-    struct change change = begin_move(step, handoff, next);
-    handoff = finish_move(step, &change);
-    say(step, &handoff->row, kinds[next], text);
+    struct change change = step_handoff_begin_move(step, handoff, next);
+    handoff = step_handoff_finish_move(step, &change);
+    step_handoff_say(step, &handoff->row, kinds[next], text);
 }
 
 /* DONE, CANCELLED or FAILED. `error` NULL: none; may be a text of the row. */
-static void end(struct step *step, struct handoff *handoff, enum handoff_state state,
-                const char *error, const char *text)
+void step_handoff_end(struct step *step, struct handoff *handoff, enum handoff_state state,
+                      const char *error, const char *text)
 {
-    struct change change = begin_move(step, handoff, state);
+    struct change change = step_handoff_begin_move(step, handoff, state);
     cluster_note_kept(step->cluster, &processor_of(step, &handoff->row)->learner);
     rows_text_set(&change.handoff.error, error);
     if (state == HANDOFF_STATE_DONE) {
@@ -107,18 +110,20 @@ static void end(struct step *step, struct handoff *handoff, enum handoff_state s
     }
     struct handoff_row row;
     rows_copy_handoff(&row, &change.handoff);
-    (void)finish_move(step, &change);
-    say(step, &row, kinds[state], text != NULL ? text : error);
+    (void)step_handoff_finish_move(step, &change);
+    step_handoff_say(step, &row, kinds[state], text != NULL ? text : error);
     if (row.operation != 0)
         step_move_ended(step, &row);
+    if (row.kind == HANDOFF_KIND_SPLIT)
+        step_expansion_ended(step, &row);
     rows_finish_handoff(&row);
     step->place = true; /* the next may start, and a newcomer may have all that it is owed */
 }
 
 /* ---- beginning */
 
-static struct change make_row(struct step *step, const struct job *job,
-                              const struct processor *processor, const struct agent *target)
+struct change step_handoff_make_row(struct step *step, const struct job *job,
+                                    const struct processor *processor, const struct agent *target)
 {
     const struct placement_row *placement = &processor->placement;
     struct change change = {.kind = CHANGE_HANDOFF,
@@ -128,6 +133,7 @@ static struct change make_row(struct step *step, const struct job *job,
                                 .job = mem_strdup(job->row.name),
                                 .job_incarnation = mem_strdup(job->row.incarnation),
                                 .processor = placement->processor,
+                                .parent = API_UNKNOWN,
                                 .source = mem_strdup(placement->agent),
                                 .source_incarnation = mem_strdup(placement->agent_incarnation),
                                 .source_epoch = placement->epoch,
@@ -150,7 +156,7 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
     assert(processor->handoff == NULL);
     assert(processor->placement.agent != NULL);
     assert(strcmp(processor->placement.agent, wish.target->row.agent_id) != 0);
-    struct change change = make_row(step, job, processor, wish.target);
+    struct change change = step_handoff_make_row(step, job, processor, wish.target);
     step_standby_becomes(step, processor, wish.target);
     bool learns = job->row.spec.stateful;
     change.handoff.state = learns ? HANDOFF_STATE_LEARNING : HANDOFF_STATE_RELEASING;
@@ -159,10 +165,10 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
     change.handoff.reason = step_text("%s", wish.reason);
     if (!learns)
         change.handoff.stopped_at = step->event->now_at;
-    struct handoff *handoff = finish_move(step, &change);
+    struct handoff *handoff = step_handoff_finish_move(step, &change);
     handoff->begun_ms = step->event->now_ms;
     handoff->stop_ms = learns ? 0 : step->event->now_ms;
-    say(step, &handoff->row, "handoff_started", handoff->row.reason);
+    step_handoff_say(step, &handoff->row, "handoff_started", handoff->row.reason);
     renew(step, learns ? handoff->row.target : handoff->row.source);
 }
 
@@ -170,12 +176,12 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
 
 void step_handoff_ask_release(struct step *step, struct handoff *handoff)
 {
-    struct change change = begin_move(step, handoff, HANDOFF_STATE_RELEASING);
+    struct change change = step_handoff_begin_move(step, handoff, HANDOFF_STATE_RELEASING);
     change.handoff.stopped_at = step->event->now_at;
-    handoff = finish_move(step, &change);
+    handoff = step_handoff_finish_move(step, &change);
     handoff->stop_ms = step->event->now_ms;
-    say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASING],
-        "the source is told to commit and stop");
+    step_handoff_say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASING],
+                     "the source is told to commit and stop");
     renew(step, handoff->row.source);
 }
 
@@ -195,11 +201,12 @@ static void give_to_target(struct step *step, struct handoff *handoff, const cha
 
 static void is_released(struct step *step, struct handoff *handoff)
 {
-    struct change change = begin_move(step, handoff, HANDOFF_STATE_RELEASED);
+    struct change change = step_handoff_begin_move(step, handoff, HANDOFF_STATE_RELEASED);
     change.handoff.target_epoch = step->cluster->meta.epoch + 1; /* which it is given below */
-    handoff = finish_move(step, &change);
+    handoff = step_handoff_finish_move(step, &change);
     cluster_forget_learner(processor_of(step, &handoff->row));
-    say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASED], "the source has committed and stopped");
+    step_handoff_say(step, &handoff->row, kinds[HANDOFF_STATE_RELEASED],
+                     "the source has committed and stopped");
     give_to_target(step, handoff, handoff->row.reason);
     step->place = true; /* its learner's slot is free */
 }
@@ -215,12 +222,12 @@ void step_handoff_force(struct step *step, const struct job *job, struct process
     bool before = handoff == NULL || handoff_before_release(handoff->row.state);
     struct change change;
     if (handoff == NULL) {
-        change = make_row(step, job, processor, target);
+        change = step_handoff_make_row(step, job, processor, target);
         change.handoff.planned = true;
         change.handoff.reason = step_text("%s", reason);
     } else {
         change = handoff->row.state != HANDOFF_STATE_RELEASED
-                     ? begin_move(step, handoff, HANDOFF_STATE_RELEASED)
+                     ? step_handoff_begin_move(step, handoff, HANDOFF_STATE_RELEASED)
                      : step_handoff_change(handoff);
         rows_text_set(&change.handoff.target, target->row.agent_id);
         rows_text_set(&change.handoff.target_incarnation, target->row.incarnation);
@@ -234,12 +241,12 @@ void step_handoff_force(struct step *step, const struct job *job, struct process
     if (handoff != NULL && handoff->row.state == HANDOFF_STATE_RELEASED)
         step_change(step, &change); /* only its target is another */
     else
-        handoff = finish_move(step, &change);
+        handoff = step_handoff_finish_move(step, &change);
     if (handoff->stop_ms == 0 && before)
         handoff->stop_ms =
             owner != NULL && owner->seen_ms != 0 ? owner->seen_ms : step->event->now_ms;
     cluster_forget_learner(processor);
-    say(step, &handoff->row, "handoff_forced", reason);
+    step_handoff_say(step, &handoff->row, "handoff_forced", reason);
     give_to_target(step, handoff, reason);
     if (learner != NULL)
         renew(step, learner);
@@ -277,10 +284,14 @@ static void delay_next(const struct step *step, struct processor *processor, con
 
 void step_handoff_cancel(struct step *step, struct handoff *handoff, bool again, const char *error)
 {
+    if (handoff->row.kind == HANDOFF_KIND_SPLIT) {
+        step_split_cancel(step, handoff, again, error);
+        return;
+    }
     struct processor *processor = processor_of(step, &handoff->row);
     bool told = handoff->row.state == HANDOFF_STATE_RELEASING;
     char *source = mem_strdup(handoff->row.source), *target = mem_strdup(handoff->row.target);
-    end(step, handoff, HANDOFF_STATE_CANCELLED, error, NULL);
+    step_handoff_end(step, handoff, HANDOFF_STATE_CANCELLED, error, NULL);
     renew(step, target);
     /* It may have stopped by now, or be about to: only a new epoch tells the two apart (D4). */
     if (told)
@@ -295,6 +306,11 @@ void step_handoff_cancel(struct step *step, struct handoff *handoff, bool again,
 
 void step_cancel_handoffs(struct step *step, const struct job *job, const char *error)
 {
+    if (job->nascent) { /* nobody goes on with what may have been given */
+        struct handoff *split = cluster_nascent(job)->handoff;
+        renew(step, split->row.target);
+        step_handoff_end(step, split, HANDOFF_STATE_CANCELLED, error, NULL);
+    }
     for (size_t i = 0; i < job->processors.count; i++) {
         struct handoff *handoff = job->processors.items[i].handoff;
         if (handoff == NULL)
@@ -302,7 +318,7 @@ void step_cancel_handoffs(struct step *step, const struct job *job, const char *
         if (handoff_before_release(handoff->row.state))
             step_handoff_cancel(step, handoff, true, error);
         else
-            end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
+            step_handoff_end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
     }
 }
 
@@ -311,7 +327,7 @@ static void has_failed(struct step *step, struct handoff *handoff, bool back, co
 {
     struct processor *processor = processor_of(step, &handoff->row);
     char *source = mem_strdup(handoff->row.source), *target = mem_strdup(handoff->row.target);
-    end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
+    step_handoff_end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
     delay_next(step, processor, target);
     if (back)
         give_back(step, processor, source);
@@ -349,6 +365,8 @@ static bool target_failed(struct step *step, struct handoff *handoff,
                           const struct task_report *report)
 {
     const struct handoff_row *row = &handoff->row;
+    if (row->kind == HANDOFF_KIND_SPLIT)
+        return step_split_target_failed(step, handoff, report);
     const struct agent *source = cluster_agent(step->cluster, row->source);
     bool other = strcmp(row->source, row->target) != 0;
     bool back = other && source != NULL && !source->stopping &&
@@ -371,19 +389,21 @@ static bool target_reported(struct step *step, struct handoff *handoff,
         return false;
     if (handoff->row.state == HANDOFF_STATE_RELEASED && report->state != TASK_STATE_FENCED &&
         report->state != TASK_STATE_CLOSED) {
-        move(step, handoff, HANDOFF_STATE_ACTIVATING, "the target works under the new epoch");
+        step_handoff_move(step, handoff, HANDOFF_STATE_ACTIVATING,
+                          "the target works under the new epoch");
     }
     if (handoff->row.state != HANDOFF_STATE_ACTIVATING)
         return false;
     /* S31: what stops it would stop every other agent as well. */
     if (report->state == TASK_STATE_FAILED &&
         (report->halted.count > 0 || report->found.count > 0)) {
-        end(step, handoff, HANDOFF_STATE_DONE, NULL,
-            "the target is as far as the input lets it come");
+        step_handoff_end(step, handoff, HANDOFF_STATE_DONE, NULL,
+                         "the target is as far as the input lets it come");
         return false;
     }
     if (report->state == TASK_STATE_ACTIVE || report->state == TASK_STATE_PAUSED) {
-        end(step, handoff, HANDOFF_STATE_DONE, NULL, "the first commit of the target is there");
+        step_handoff_end(step, handoff, HANDOFF_STATE_DONE, NULL,
+                         "the first commit of the target is there");
         return false; /* that it is active, or paused, is still to be noted */
     }
     return report->state == TASK_STATE_FAILED && target_failed(step, handoff, report);
@@ -409,12 +429,15 @@ bool step_handoff_owner_reported(struct step *step, struct processor *processor)
 static void learner_failed(struct step *step, struct handoff *handoff,
                            const struct task_report *report)
 {
+    if (handoff->row.kind == HANDOFF_KIND_SPLIT && step_split_learner_failed(step, handoff, report))
+        return;
     /* What may pass is tried again by the agent; but a source that stops needs a target now. */
     if (!step_refuse(step, handoff, report) && handoff->row.state != HANDOFF_STATE_RELEASING) {
         if (handoff->failing_ms == 0)
             handoff->failing_ms = step->event->now_ms;
         if (handoff->row.state == HANDOFF_STATE_CAUGHT_UP)
-            move(step, handoff, HANDOFF_STATE_LEARNING, "the target has failed, and tries again");
+            step_handoff_move(step, handoff, HANDOFF_STATE_LEARNING,
+                              "the target has failed, and tries again");
         return;
     }
     char *failure = step_describe_failure(report);
@@ -437,9 +460,9 @@ void step_handoff_learner_reported(struct step *step, struct processor *processo
     if (report->state == TASK_STATE_LEARNING || report->state == TASK_STATE_CAUGHT_UP)
         handoff->failing_ms = 0;
     if (handoff->row.state == HANDOFF_STATE_LEARNING && report->state == TASK_STATE_CAUGHT_UP)
-        move(step, handoff, HANDOFF_STATE_CAUGHT_UP, "the target has caught up");
+        step_handoff_move(step, handoff, HANDOFF_STATE_CAUGHT_UP, "the target has caught up");
     else if (handoff->row.state == HANDOFF_STATE_CAUGHT_UP && report->state != TASK_STATE_CAUGHT_UP)
-        move(step, handoff, HANDOFF_STATE_LEARNING, "the target has fallen behind");
+        step_handoff_move(step, handoff, HANDOFF_STATE_LEARNING, "the target has fallen behind");
 }
 
 /* ---- other changes */
@@ -448,12 +471,13 @@ void step_handoff_follow_epoch(struct step *step, struct processor *processor)
 {
     struct handoff *handoff = processor->handoff;
     const struct placement_row *placement = &processor->placement;
+    step_split_follow_epoch(step, processor);
     if (handoff == NULL)
         return;
     if (handoff->row.state == HANDOFF_STATE_RELEASING) {
         char *target = mem_strdup(handoff->row.target);
-        end(step, handoff, HANDOFF_STATE_CANCELLED, "the source got a new epoch before it released",
-            NULL);
+        step_handoff_end(step, handoff, HANDOFF_STATE_CANCELLED,
+                         "the source got a new epoch before it released", NULL);
         renew(step, target);
         free(target);
         return;
@@ -463,14 +487,14 @@ void step_handoff_follow_epoch(struct step *step, struct processor *processor)
     if (epoch == placement->epoch)
         return;
     struct change change = handoff->row.state == HANDOFF_STATE_ACTIVATING
-                               ? begin_move(step, handoff, HANDOFF_STATE_RELEASED)
+                               ? step_handoff_begin_move(step, handoff, HANDOFF_STATE_RELEASED)
                                : step_handoff_change(handoff);
     bool moved = change.handoff.state != handoff->row.state;
     rows_text_set(before ? &change.handoff.source_incarnation : &change.handoff.target_incarnation,
                   placement->agent_incarnation);
     *(before ? &change.handoff.source_epoch : &change.handoff.target_epoch) = placement->epoch;
     if (moved)
-        (void)finish_move(step, &change);
+        (void)step_handoff_finish_move(step, &change);
     else
         step_change(step, &change);
 }
@@ -483,10 +507,10 @@ void step_handoff_forget_agent(struct step *step, const struct agent *agent)
         struct handoff *handoff = cluster->handoffs.items[i];
         if (strcmp(handoff->row.target, agent->row.agent_id) != 0)
             continue;
-        if (handoff_before_release(handoff->row.state))
+        if (handoff_is_cancellable(&handoff->row))
             step_handoff_cancel(step, handoff, true, error);
-        else
-            end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
+        else if (!handoff_before_release(handoff->row.state)) /* else it goes to another agent */
+            step_handoff_end(step, handoff, HANDOFF_STATE_FAILED, error, NULL);
     }
     free(error);
 }

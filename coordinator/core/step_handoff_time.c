@@ -142,6 +142,8 @@ static void advance_after(struct step *step, struct handoff *handoff)
 {
     const struct handoff_row *row = &handoff->row;
     bool gone = is_gone(step->cluster, row->target);
+    if (row->kind == HANDOFF_KIND_SPLIT) /* its source has the state of another processor */
+        return;
     if (strcmp(row->source, row->target) == 0 || (!gone && !is_hopeless(step, handoff)))
         return;
     struct agent *source = cluster_agent(step->cluster, row->source);
@@ -166,7 +168,9 @@ void step_advance_handoffs(struct step *step)
     while (cluster_find_handoff(cluster, next, &index) || index < cluster->handoffs.count) {
         struct handoff *handoff = cluster->handoffs.items[index];
         next = handoff->row.id + 1;
-        if (handoff_before_release(handoff->row.state))
+        if (handoff_before_release(handoff->row.state) && handoff->row.kind == HANDOFF_KIND_SPLIT)
+            step_split_advance(step, handoff);
+        else if (handoff_before_release(handoff->row.state))
             advance_before(step, handoff);
         else
             advance_after(step, handoff);
@@ -179,7 +183,8 @@ int64_t step_handoffs_wake(const struct cluster *cluster)
     for (size_t i = 0; i < cluster->handoffs.count; i++) {
         const struct handoff *handoff = cluster->handoffs.items[i];
         int64_t due_ms = handoff->fsm.since_ms + RELEASE_PATIENCE_MS;
-        if (handoff->row.state == HANDOFF_STATE_RELEASING && due_ms < wake_ms)
+        if (handoff->row.state == HANDOFF_STATE_RELEASING &&
+            handoff->row.kind != HANDOFF_KIND_SPLIT && due_ms < wake_ms)
             wake_ms = due_ms;
         due_ms = handoff->failing_ms + LEARNER_PATIENCE_MS;
         if (handoff->failing_ms != 0 && due_ms < wake_ms)

@@ -234,6 +234,44 @@ void step_cancel_handoffs(struct step *step, const struct job *job, const char *
 /* The target has caught up: the source is told to commit and stop. */
 void step_handoff_ask_release(struct step *step, struct handoff *handoff);
 
+/* ---- one transition */
+
+/* One from the processor's owner to the target that is about to begin; a split's is altered. */
+struct change step_handoff_make_row(struct step *step, const struct job *job,
+                                    const struct processor *processor, const struct agent *target);
+/* A copy of the row that is in the next state, for the caller to complete. */
+struct change step_handoff_begin_move(const struct step *step, const struct handoff *handoff,
+                                      enum handoff_state next);
+/* Takes the change. NULL: it has ended. */
+struct handoff *step_handoff_finish_move(struct step *step, struct change *change);
+void step_handoff_say(struct step *step, const struct handoff_row *row, const char *kind,
+                      const char *text);
+void step_handoff_move(struct step *step, struct handoff *handoff, enum handoff_state next,
+                       const char *text);
+/* DONE, CANCELLED or FAILED. `error` NULL: none; may be a text of the row. */
+void step_handoff_end(struct step *step, struct handoff *handoff, enum handoff_state state,
+                      const char *error, const char *text);
+
+/* ---- splits (step_split.c) */
+
+/* Of the job's next processor from its parent, which has an owner. */
+void step_split_start(struct step *step, struct job *job, const struct agent *target,
+                      uint64_t operation, const char *reason);
+/* Before the source is told. `again`: what asked for it goes on; else it has failed with this. */
+void step_split_cancel(struct step *step, struct handoff *handoff, bool again, const char *error);
+/* What time and the lives of agents bring, before the release. */
+void step_split_advance(struct step *step, struct handoff *handoff);
+/* The processor has got an owner, or its owner a new epoch: a split of it goes on with that. */
+void step_split_follow_epoch(struct step *step, const struct processor *processor);
+/* The owner has reported under the placement's epoch. */
+void step_split_source_reported(struct step *step, struct job *job,
+                                const struct processor *processor);
+/* True: there is nothing more to judge. */
+bool step_split_learner_failed(struct step *step, struct handoff *handoff,
+                               const struct task_report *report);
+bool step_split_target_failed(struct step *step, struct handoff *handoff,
+                              const struct task_report *report);
+
 /* ---- ... and time (step_handoff_time.c) */
 
 void step_resume_handoffs(struct step *step);  /* after a start */
@@ -341,7 +379,13 @@ void step_advance_move(struct step *step, struct operation *operation, struct jo
 void step_cancel_move(struct step *step, struct operation *operation);
 /* The hand-over of the operation has ended like this. */
 void step_move_ended(struct step *step, const struct handoff_row *row);
-/* Ends all moves and rebalances of the job. */
+/* Why the target can not begin to learn one more of the job now, a static text; NULL: it can. */
+const char *step_move_find_obstacle(const struct cluster *cluster, const struct job *job,
+                                    const struct agent *target);
+/* The operation says what it waits for. */
+void step_move_say_obstacle(struct step *step, const struct operation *operation,
+                            const char *obstacle);
+/* Ends all moves, rebalances and expansions of the job. */
 void step_cancel_moves(struct step *step, const struct job *job, const char *error);
 
 /* ---- more processors, more partitions (step_expand.c) */
@@ -362,6 +406,12 @@ void step_cancel_partitions(struct step *step, struct operation *operation);
 void step_end_expansions(struct step *step, const struct job *job, const char *error);
 void step_advance_partitions(struct step *step, struct operation *operation, struct job *job);
 void step_partitions_result(struct step *step, struct operation *operation, struct job *job);
+void step_advance_expansion(struct step *step, struct operation *operation, struct job *job);
+void step_cancel_expansion(struct step *step, struct operation *operation);
+/* A split has come to its end. */
+void step_expansion_ended(struct step *step, const struct handoff_row *row);
+/* Jobs that are to grow by themselves. */
+void step_expand_auto(struct step *step);
 
 /* ---- topics of running jobs (step_topics.c) */
 

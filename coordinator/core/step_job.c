@@ -224,6 +224,11 @@ void step_job_put(struct step *step)
 
 void step_job_renew_documents(struct step *step, const struct job *job)
 {
+    const struct processor *nascent = cluster_nascent(job);
+    struct agent *learner =
+        nascent != NULL ? cluster_agent(step->cluster, nascent->handoff->row.target) : NULL;
+    if (learner != NULL)
+        step_renew_document(step, learner);
     for (size_t i = 0; i < job->processors.count; i++) {
         const char *owner = job->processors.items[i].placement.agent;
         const struct handoff *handoff = job->processors.items[i].handoff;

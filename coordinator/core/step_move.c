@@ -208,9 +208,8 @@ static void start_move(struct step *step, struct operation *operation, const str
     free(reason);
 }
 
-/* Why it can not begin to learn now; NULL: it can. */
-static const char *find_obstacle(const struct cluster *cluster, const struct job *job,
-                                 const struct agent *target)
+const char *step_move_find_obstacle(const struct cluster *cluster, const struct job *job,
+                                    const struct agent *target)
 {
     uint32_t on_agent = 0, of_job = 0;
     if (!job->row.spec.stateful)
@@ -232,7 +231,8 @@ static const char *find_obstacle(const struct cluster *cluster, const struct job
     return NULL;
 }
 
-static void say_obstacle(struct step *step, const struct operation *operation, const char *obstacle)
+void step_move_say_obstacle(struct step *step, const struct operation *operation,
+                            const char *obstacle)
 {
     if (rows_text_equal(operation->row.error, obstacle))
         return;
@@ -261,7 +261,8 @@ static void advance_queued(struct step *step, struct operation *operation, const
     }
     if (planned)
         step_handoff_cancel(step, handoff, true, "superseded: it shall go to another agent");
-    if (processor->handoff != NULL || processor->placement.agent == NULL)
+    if (processor->handoff != NULL || processor->placement.agent == NULL ||
+        cluster_split_of(job, processor->placement.processor) != NULL)
         return; /* in its turn */
     if (strcmp(processor->placement.agent, operation->row.target) == 0) {
         step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
@@ -271,9 +272,9 @@ static void advance_queued(struct step *step, struct operation *operation, const
     /* Who is lost is taken over from at once, and a standby learns in no slot of a hand-over. */
     bool at_once = owner->row.state != AGENT_STATE_ALIVE ||
                    cluster_standby(processor, target->row.agent_id) != NULL;
-    const char *obstacle = at_once ? NULL : find_obstacle(step->cluster, job, target);
+    const char *obstacle = at_once ? NULL : step_move_find_obstacle(step->cluster, job, target);
     if (obstacle != NULL)
-        say_obstacle(step, operation, obstacle);
+        step_move_say_obstacle(step, operation, obstacle);
     else
         start_move(step, operation, job, processor, target);
 }
@@ -417,7 +418,8 @@ void step_cancel_moves(struct step *step, const struct job *job, const char *err
         struct operation *operation = cluster->operations.items[index];
         next = operation->row.id + 1;
         if ((operation->row.kind == OPERATION_KIND_MOVE ||
-             operation->row.kind == OPERATION_KIND_REBALANCE) &&
+             operation->row.kind == OPERATION_KIND_REBALANCE ||
+             operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS) &&
             !view_operation_finished(operation->row.state) &&
             strcmp(operation->row.job_incarnation, job->row.incarnation) == 0)
             step_end_operation(step, operation, OPERATION_STATE_CANCELLED, error);
@@ -435,7 +437,7 @@ void step_handoff_cancel_asked(struct step *step)
                      (unsigned long long)event->handoff);
         return;
     }
-    if (!handoff_before_release(handoff->row.state)) {
+    if (!handoff_is_cancellable(&handoff->row)) {
         step_problem(
             step, event->request, "handoff_not_cancellable",
             "hand-over %llu: the source has given the processor up, the target must finish",
@@ -444,7 +446,9 @@ void step_handoff_cancel_asked(struct step *step)
     }
     struct job *job = cluster_job(step->cluster, handoff->row.job);
     struct operation *operation = cluster_operation(step->cluster, handoff->row.operation);
-    if (operation != NULL && operation->row.kind == OPERATION_KIND_MOVE)
+    if (operation != NULL && !view_operation_finished(operation->row.state) &&
+        (operation->row.kind == OPERATION_KIND_MOVE ||
+         operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS))
         step_end_operation(step, operation, OPERATION_STATE_CANCELLED,
                            "its hand-over was cancelled");
     /* Else the next plan would begin it anew. */

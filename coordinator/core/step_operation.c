@@ -321,6 +321,10 @@ static void advance(struct step *step, struct operation *operation)
         step_advance_partitions(step, operation, job);
         return;
     }
+    if (operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS) {
+        step_advance_expansion(step, operation, job);
+        return;
+    }
     if (operation->row.step == OPERATION_STEP_CLOSE_TASKS) {
         wait_for_closing(step, operation, job);
         return;

@@ -40,8 +40,11 @@ static void end_move(struct step *step, uint64_t id, const char *why)
         step_end_operation(step, operation, OPERATION_STATE_CANCELLED, why);
 }
 
+/* A split begins anew when the job goes on; one whose source was told goes on then. */
 static void cancel_handoffs(struct step *step, struct job *job, const char *why)
 {
+    if (job->nascent && handoff_is_cancellable(&cluster_nascent(job)->handoff->row))
+        step_handoff_cancel(step, cluster_nascent(job)->handoff, true, why);
     for (size_t i = 0; i < job->processors.count; i++) {
         struct handoff *handoff = job->processors.items[i].handoff;
         if (handoff == NULL || !handoff_before_release(handoff->row.state))

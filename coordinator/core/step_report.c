@@ -99,7 +99,7 @@ static void is_failed(struct step *step, struct processor *processor, const stru
 }
 
 /* Only what the owner says under the placement's epoch speaks for the placement (D4). */
-static void judge(struct step *step, const struct job *job, struct processor *processor,
+static void judge(struct step *step, struct job *job, struct processor *processor,
                   struct agent *agent)
 {
     const struct task_report *report = &processor->observed.report;
@@ -107,6 +107,7 @@ static void judge(struct step *step, const struct job *job, struct processor *pr
         report->epoch != processor->placement.epoch)
         return;
     step_window_reports(step, job, processor);
+    step_split_source_reported(step, job, processor);
     if (step_handoff_owner_reported(step, processor))
         return;
     if (report->state == TASK_STATE_ACTIVE) {
@@ -151,7 +152,7 @@ static struct processor *find_task(const struct cluster *cluster, const struct a
 {
     struct job *job = cluster_job(cluster, report->job);
     if (job == NULL || strcmp(job->row.incarnation, report->job_incarnation) != 0 ||
-        report->processor >= job->processors.count)
+        report->processor >= job->processors.count + job->nascent)
         return NULL;
     struct processor *processor = &job->processors.items[report->processor];
     bool learns = processor->handoff != NULL &&

@@ -219,6 +219,7 @@ void view_handoff(const struct handoff_row *row, struct handoff_view *ret_view)
         .kind = row->kind,
         .job = mem_strdup(row->job),
         .processor = row->processor,
+        .parent = row->parent,
         .state = row->state,
         .forced = row->forced,
         .source = mem_strdup(row->source),

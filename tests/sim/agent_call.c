@@ -182,8 +182,7 @@ static struct kafka_offsets offsets_of(const struct sim_task *task)
         offsets.of[agent_partition(task, i)] =
             (struct task_committed){.offset = task->core.partitions[i].committing,
                                     .stamped = true,
-                                    .stamp = task_stamp(&task->core)};
-        offsets.of[agent_partition(task, i)].stamp.records = task->core.partitions[i].records;
+                                    .stamp = task_stamp(&task->core, i)};
     }
     return offsets;
 }
@@ -468,6 +467,9 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
         break;
     case TASK_ACTION_UNASSIGN:
         task->assigned = false;
+        break;
+    case TASK_ACTION_FORGET:
+        agent_forget(task);
         break;
     case TASK_ACTION_CLOSE:
         close_all(world, task);

@@ -223,6 +223,8 @@ void agent_act(struct world *world, struct sim_task *task, enum task_action acti
 void agent_observe_ranges(struct world *world, struct sim_task *task);
 void agent_serve_call(struct world *world, struct sim_task *task);
 void agent_take_positions(struct sim_task *task);
+/* agent_split.c: partitions that were given away have left. */
+void agent_forget(struct sim_task *task);
 /* agent_seed.c */
 void agent_seed_start(struct world *world, struct sim_task *task);
 void agent_seed_cancel(struct world *world, struct sim_task *task);

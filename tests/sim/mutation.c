@@ -24,7 +24,7 @@ static void hide_stamps(struct sim_task *task)
 {
     for (size_t i = 0; i < task->core.partition_count; i++) {
         if (task->committed[i].offset != API_UNKNOWN)
-            task->committed[i].stamp = task_stamp(&task->core);
+            task->committed[i].stamp = task_stamp(&task->core, i);
     }
 }
 
@@ -33,7 +33,7 @@ static void pretend_origin(struct sim_task *task, struct task_event *event)
     for (size_t i = 0; i < task->core.partition_count; i++)
         task->committed[i] = (struct task_committed){.offset = task->core.partitions[i].t0,
                                                      .stamped = true,
-                                                     .stamp = task_stamp(&task->core)};
+                                                     .stamp = task_stamp(&task->core, i)};
     event->kind = TASK_EVENT_COMMITTED_READ;
     event->committed = task->committed;
 }

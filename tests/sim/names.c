@@ -51,7 +51,7 @@ const char *agent_action_name(enum task_action action)
         ACTION(FETCH_COMMITTED), ACTION(ASSIGN),       ACTION(COMMIT),        ACTION(CHECKPOINT),
         ACTION(CLOSE_PRODUCER),  ACTION(DROP_STATE),   ACTION(SET_ASIDE),     ACTION(UNASSIGN),
         ACTION(CLOSE),           ACTION(REPORT),       ACTION(WARM_PRODUCER), ACTION(SEED),
-        ACTION(CANCEL_SEED),
+        ACTION(CANCEL_SEED),     ACTION(FORGET),
     };
 
     return names[action];

@@ -70,6 +70,11 @@ class Scene:
         body = {"processor": processor, "agent": getattr(agent, "name", agent)}
         return self.coordinator.http.post(f"/v1/jobs/{self.job.name}/moves", body, expect=expect).json["id"]
 
+    def expand(self, processors, expect=202):
+        """Asks for so many processors, and returns the operation's id."""
+        path = f"/v1/jobs/{self.job.name}/expansions"
+        return self.coordinator.http.post(path, {"processors": processors, "reason": "a test"}, expect=expect).json["id"]
+
     def rebalance(self):
         path = f"/v1/jobs/{self.job.name}/rebalance"
         operation = self.coordinator.http.post(path, {"reason": "a test"}, expect=202).json["id"]
@@ -154,8 +159,9 @@ class Scene:
             if before:
                 assert before["state"] in ENDED, (before, each)
                 assert before["changed_at"] <= each["started_at"], (before, each)
-                assert max(before["source_epoch"], before["target_epoch"] or 0) <= each["source_epoch"], (before, each)
-            if each["state"] == "done":
+                own = before["source_epoch"] if before["kind"] == "relocate" else 0  # of a split it is the parent's
+                assert max(own, before["target_epoch"] or 0) <= each["source_epoch"], (before, each)
+            if each["state"] == "done" and each["kind"] == "relocate":
                 assert each["target_epoch"] > each["source_epoch"], each
             last[each["processor"]] = each
 

@@ -16,10 +16,14 @@
 #define GROUP   "group"
 #define UNSTAMP "somebody else's"
 
-static const struct stamp stamp = {"44444444-4444-4444-8444-444444444444", 3, 7, API_UNKNOWN};
-
 static struct mock_kafka mock;
 static struct task_partition partitions[2];
+static struct task committer = {
+    .config = {.incarnation = "44444444-4444-4444-8444-444444444444", .processor = 3},
+    .epoch_working = 7,
+    .partitions = partitions,
+    .partition_count = 2,
+};
 static struct consumer *consumer;
 static int wake_fd;
 static atomic_bool destroyed;
@@ -177,6 +181,29 @@ Test(consumer, is_assigned_again_before_the_topic_is_known)
     cr_assert_not(consumer_strayed(consumer));
 }
 
+/* What was fetched of the others is read on, without a gap; what is left is not waited for at the
+ * end. */
+Test(consumer, a_partition_that_is_given_away_is_left_alone)
+{
+    mock_kafka_fill(&mock, TOPIC, 0, 600);
+    mock_kafka_fill(&mock, TOPIC, 1, 3);
+    assign(0, 0);
+    expect(0, CONSUMER_RECORD, 0);
+    expect(1, CONSUMER_RECORD, 0);
+    partitions[0].given = true;
+    consumer_forget(consumer);
+    partitions[0] = partitions[1]; /* as the task does */
+    expect(0, CONSUMER_RECORD, 1);
+    expect(0, CONSUMER_RECORD, 2);
+    expect(0, CONSUMER_END, 3);
+    mock_kafka_fill(&mock, TOPIC, 1, 1);
+    expect(0, CONSUMER_RECORD, 3);
+    mock_kafka_fill(&mock, TOPIC, 0, 1);
+    cr_assert_not(consumer_strayed(consumer));
+    cr_assert_eq(consumer_assign(consumer, (int64_t[]){2}, NULL), ERR_NONE);
+    expect(0, CONSUMER_RECORD, 2);
+}
+
 static void assert_bytes(const void *data, size_t bytes, const char *expected)
 {
     cr_assert_eq(data == NULL, expected == NULL);
@@ -300,7 +327,8 @@ static void commit(void)
 {
     struct err err;
 
-    cr_assert_eq(consumer_commit(consumer, &stamp, MOCK_WAIT_MS, &err), ERR_NONE, "%s", err.text);
+    cr_assert_eq(consumer_commit(consumer, &committer, MOCK_WAIT_MS, &err), ERR_NONE, "%s",
+                 err.text);
 }
 
 /* As another tool would: offset 1 of partition 0. */
@@ -389,7 +417,7 @@ Test(consumer, a_refused_commit_is_an_error)
     partitions[0].committing = 5;
     commit();
     mock_kafka_fail(&mock, MOCK_OFFSET_COMMIT, RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED, 1);
-    cr_assert_eq(consumer_commit(consumer, &stamp, MOCK_WAIT_MS, &err), ERR_KAFKA);
+    cr_assert_eq(consumer_commit(consumer, &committer, MOCK_WAIT_MS, &err), ERR_KAFKA);
     cr_assert(strstr(err.text, "authorization") != NULL, "%s", err.text);
 }
 
@@ -401,7 +429,7 @@ Test(consumer, a_commit_without_an_answer_ends_in_time_and_so_does_the_consumer)
     commit();
     mock_kafka_delay(&mock, 20000);
     before_ms = clock_mono_ms();
-    cr_assert_eq(consumer_commit(consumer, &stamp, 300, NULL), ERR_KAFKA);
+    cr_assert_eq(consumer_commit(consumer, &committer, 300, NULL), ERR_KAFKA);
     cr_assert_lt(clock_mono_ms() - before_ms, 1500);
     consumer_destroy(consumer); /* its request is waited for as long as any */
     consumer = NULL;

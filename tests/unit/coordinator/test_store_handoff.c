@@ -159,7 +159,7 @@ Test(store_handoff, older_database_is_brought_up_to_date)
     run_sql("DROP TABLE standbys; DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP "
             "COLUMN handoff_id;"
             "ALTER TABLE placements DROP COLUMN handoff; ALTER TABLE operations DROP COLUMN target;"
-            "ALTER TABLE operations DROP COLUMN processor;"
+            "ALTER TABLE operations DROP COLUMN processor; ALTER TABLE operations DROP COLUMN goal;"
             "ALTER TABLE agents DROP COLUMN max_learners;"
             "ALTER TABLE agents DROP COLUMN cordoned;"
             "ALTER TABLE agents DROP COLUMN cordon_reason;"
@@ -169,7 +169,7 @@ Test(store_handoff, older_database_is_brought_up_to_date)
             "ALTER TABLE jobs DROP COLUMN pause_actor;"
             "ALTER TABLE jobs DROP COLUMN pause_changed_at;"
             "ALTER TABLE placements DROP COLUMN paused_t1; DROP TABLE maintenance;"
-            "ALTER TABLE operations DROP COLUMN goal; ALTER TABLE operations DROP COLUMN ends;"
+            "ALTER TABLE operations DROP COLUMN ends;"
             "DROP TABLE settle_windows;"
             "DROP TABLE skips; ALTER TABLE placements DROP COLUMN chosen; DROP TABLE group_holds;");
     static const char *const drain[] = {"state",       "on_deadline", "until_restart", "overdue",

@@ -27,6 +27,7 @@ static const struct {
     [TASK_ACTION_DROP_STATE] = {'D', true, TASK_EVENT_STATE_DROPPED},
     [TASK_ACTION_SET_ASIDE] = {'S', false, TASK_EVENT_TICK},
     [TASK_ACTION_UNASSIGN] = {'U', false, TASK_EVENT_TICK},
+    [TASK_ACTION_FORGET] = {'L', false, TASK_EVENT_TICK},
     [TASK_ACTION_CLOSE] = {'X', true, TASK_EVENT_CLOSED},
     [TASK_ACTION_REPORT] = {'!', false, TASK_EVENT_TICK},
 };
@@ -102,7 +103,7 @@ enum task_phase rig_phase(const struct rig *rig)
  * answered. */
 static void take_effect(struct rig *rig, enum task_event_kind kind)
 {
-    for (size_t i = 0; i < RIG_PARTITIONS; i++) {
+    for (size_t i = 0; i < rig->task.partition_count; i++) {
         const struct task_partition *partition = &rig->task.partitions[i];
 
         if (kind == TASK_EVENT_SEEDED && rig->task.waiting && rig->task.awaited == TASK_ACTION_SEED)
@@ -113,8 +114,7 @@ static void take_effect(struct rig *rig, enum task_event_kind kind)
             rig->records[i] = rig->freezing[i];
         if (kind == TASK_EVENT_COMMIT_DONE && partition->committing != API_UNKNOWN) {
             rig->committed[i] =
-                (struct task_committed){partition->committing, true, task_stamp(&rig->task)};
-            rig->committed[i].stamp.records = partition->records;
+                (struct task_committed){partition->committing, true, task_stamp(&rig->task, i)};
         }
     }
 }
@@ -145,7 +145,9 @@ const char *rig_give_event(struct rig *rig, struct task_event event)
             rig->awaiting = true;
             rig->awaited = action;
         }
-        for (size_t k = 0; k < RIG_PARTITIONS; k++) {
+        if (action == TASK_ACTION_FORGET)
+            task_forget(&rig->task);
+        for (size_t k = 0; k < rig->task.partition_count; k++) {
             if (action == TASK_ACTION_SET_ASIDE)
                 rig->stored[k] = rig->records[k] = API_UNKNOWN;
             if (action == TASK_ACTION_CHECKPOINT)
@@ -213,7 +215,7 @@ void rig_go(struct rig *rig, enum task_phase phase)
         (void)rig_give(rig, TASK_EVENT_START);
     for (int i = 0; i < STEPS_MAX && rig_phase(rig) != phase; i++) {
         if (rig_phase(rig) == TASK_PHASE_REPLAY && !rig->task.waiting) {
-            for (size_t k = 0; k < RIG_PARTITIONS; k++)
+            for (size_t k = 0; k < rig->task.partition_count; k++)
                 rig_read(rig, k, task_limit(&rig->task, k));
             (void)rig_give(rig, TASK_EVENT_TICK);
             continue;

@@ -47,8 +47,8 @@ void rig_set_origin(struct rig *rig, size_t index, int64_t t0); /* before the fi
 /*
  * Gives one event, filled in with what would be answered; checks task_check; returns the actions as
  * letters: Open store, Ranges, Get a seed, cancel it (g), Verify, Warm producer, Producer, Fetch
- * committed, Assign, Commit, cheKpoint, close producer (p), Drop state, Set aside, Unassign, close
- * (X), report (!).
+ * committed, Assign, Commit, cheKpoint, close producer (p), Drop state, Set aside, Unassign, forget
+ * what Left, close (X), report (!).
  */
 const char *rig_give(struct rig *rig, enum task_event_kind kind);
 const char *rig_give_event(struct rig *rig, struct task_event event);

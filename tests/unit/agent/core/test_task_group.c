@@ -131,7 +131,7 @@ Test(task_group, when_others_have_left_it_takes_over_at_what_they_committed)
     commit_by_others(58);
     for (size_t i = 0; i < RIG_PARTITIONS; i++) {
         rig->committed[i].stamped = true;
-        rig->committed[i].stamp = task_stamp(&rig->task);
+        rig->committed[i].stamp = task_stamp(&rig->task, i);
         rig->committed[i].stamp.epoch = 0;
     }
     (void)rig_want(rig, alone);

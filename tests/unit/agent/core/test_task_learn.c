@@ -144,7 +144,7 @@ Test(task_learn, becomes_active_in_place)
     cr_assert_eq(rig->task.partitions[1].committing, 52);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMIT_DONE), "!");
     cr_assert_eq(task_state(&rig->task), TASK_STATE_ACTIVE);
-    cr_assert_eq(task_stamp(&rig->task).epoch, RIG_EPOCH);
+    cr_assert_eq(task_stamp(&rig->task, 0).epoch, RIG_EPOCH);
 }
 
 /* A standby, that is caught up with what its owner said before, gets a hand-over: D3.5. */

@@ -62,7 +62,7 @@ Test(task_open, activation_keeps_the_order)
     cr_assert_eq(rig->task.partitions[0].committing, 50, "unmoved, but stamped");
     cr_assert_eq(rig->task.partitions[1].committing, 53);
     cr_assert_eq(rig->task.partitions[2].committing, 50);
-    cr_assert_eq(task_stamp(&rig->task).epoch, RIG_EPOCH);
+    cr_assert_eq(task_stamp(&rig->task, 0).epoch, RIG_EPOCH);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMIT_DONE), "!");
     cr_assert_eq(task_state(&rig->task), TASK_STATE_ACTIVE);
     cr_assert_eq(rig->task.partitions[1].t1, 53);

@@ -149,7 +149,7 @@ static void begin(struct play *play)
     for (size_t i = 0; i < task->partition_count; i++) {
         offsets[i] = 0; /* it has no checkpoint: all is replayed */
         committed[i] = (struct task_committed){
-            .offset = play->kept_at[i], .stamped = true, .stamp = task_stamp(task)};
+            .offset = play->kept_at[i], .stamped = true, .stamp = task_stamp(task, i)};
         ranges[i] = (struct task_range){0, play->logs[i].count, play->logs[i].count};
     }
     for (int i = 0; i < 20 && !is_begun(task); i++) {

@@ -207,7 +207,8 @@ Test(task_work, a_commit_whose_end_is_not_known_is_asked_of_kafka)
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_STATE_DROPPED), "P");
     cr_assert_eq(rig->task.partitions[0].position, 40, "back to what is on disk");
     (void)rig_give(rig, TASK_EVENT_PRODUCER_READY);
-    rig->committed[0] = (struct task_committed){60, true, task_stamp(&rig->task)}; /* it was done */
+    rig->committed[0] =
+        (struct task_committed){60, true, task_stamp(&rig->task, 0)}; /* it was done */
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "A");
     cr_assert_eq(rig->task.partitions[0].limit, 60);
     rig_go(rig, TASK_PHASE_ACTIVE);
@@ -421,10 +422,10 @@ Test(task_work, a_higher_epoch_finishes_the_batch_under_the_old_one)
     rig_go(rig, TASK_PHASE_ACTIVE);
     rig_read(rig, 0, 60);
     cr_assert_str_eq(rig_desire(rig, RIG_EPOCH + 1, false), "C");
-    cr_assert_eq(task_stamp(&rig->task).epoch, RIG_EPOCH);
+    cr_assert_eq(task_stamp(&rig->task, 0).epoch, RIG_EPOCH);
     cr_assert_eq(task_state(&rig->task), TASK_STATE_ACTIVE);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMIT_DONE), "pP");
-    cr_assert_eq(task_stamp(&rig->task).epoch, RIG_EPOCH + 1);
+    cr_assert_eq(task_stamp(&rig->task, 0).epoch, RIG_EPOCH + 1);
     (void)rig_give(rig, TASK_EVENT_PRODUCER_READY);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "", "the state is whole");
     cr_assert_eq(rig_phase(rig), TASK_PHASE_STAMP);

@@ -93,6 +93,14 @@ void rig_rebalance(void)
     world_step(&rig_world, world_event(&rig_world, COORD_EVENT_REBALANCE, "j1"));
 }
 
+void rig_expand(int64_t processors)
+{
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_EXPAND, "j1");
+    event.expansion.processors = processors;
+    event.expansion.partitions = API_UNKNOWN;
+    world_step(&rig_world, event);
+}
+
 const struct operation_row *rig_operation(uint64_t id)
 {
     return &cluster_operation(&rig_world.cluster, id)->row;

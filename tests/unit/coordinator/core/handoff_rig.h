@@ -28,6 +28,7 @@ void rig_expect_no_task(const char *agent_id);
 
 void rig_move(uint32_t number, const char *agent_id); /* a request; NULL: to whom it likes */
 void rig_rebalance(void);
+void rig_expand(int64_t processors); /* a request */
 const struct operation_row *rig_operation(uint64_t id);
 
 /* a2 is there, but not owed anything: only what is asked for moves. */

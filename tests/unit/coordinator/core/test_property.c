@@ -107,6 +107,13 @@ static void move_something(struct story *history)
         world_step(world, world_event(world, COORD_EVENT_REBALANCE, name));
         return;
     }
+    if (below(history, 4) == 0) {
+        struct coord_event expand = world_event(world, COORD_EVENT_EXPAND, name);
+        expand.expansion = (struct expansion_request){.processors = (int64_t)below(history, 9),
+                                                      .partitions = API_UNKNOWN};
+        world_step(world, expand);
+        return;
+    }
     struct coord_event event = world_event(world, COORD_EVENT_MOVE, name);
     event.move.processor = (uint32_t)below(history, 5);
     if (below(history, 3) != 0)
@@ -531,6 +538,7 @@ static const char *const kinds[] = {
     "handoff_done",         "handoff_cancelled",   "handoff_failed",      "handoff_forced",
     "processor_given_back", "agent_cordoned",      "agent_uncordoned",    "drain_requested",
     "drain_changed",        "drain_done",          "drain_overdue",       "drain_cancelled",
+    "expansion_requested",  "processor_added",
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

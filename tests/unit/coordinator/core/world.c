@@ -516,6 +516,7 @@ static void carry_out_task(const struct document_task *task, struct task_report 
         report->state = TASK_STATE_CLOSED;
         report->released = true;
     }
+    report->split = task->split_handoff;
 }
 
 struct agent_report world_report_of(const struct world *world, const char *agent_id,

@@ -1,0 +1,26 @@
+/* Splits: a new processor that gets a part of what another one has (D2, D4). */
+#include <stddef.h>
+
+#include "common/hash/linhash.h"
+#include "coordinator/core/cluster_internal.h"
+#include "coordinator/core/handoff.h"
+
+struct processor *cluster_nascent(const struct job *job)
+{
+    return job->nascent ? &job->processors.items[job->processors.count] : NULL;
+}
+
+uint32_t cluster_parent(const struct job *job, uint32_t processor)
+{
+    return processor < job->row.processors_initial
+               ? processor
+               : linhash_parent(processor, job->row.processors_initial);
+}
+
+struct handoff *cluster_split_of(const struct job *job, uint32_t processor)
+{
+    const struct processor *nascent = cluster_nascent(job);
+    return nascent != NULL && cluster_parent(job, nascent->placement.processor) == processor
+               ? nascent->handoff
+               : NULL;
+}
