@@ -1,4 +1,4 @@
-#include "agent/consumer.h"
+#include "agent/consumer_private.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -9,41 +9,15 @@
 #include "agent/kafka_conf.h"
 #include "common/mem.h"
 
-#define BATCH_MESSAGES 512
 /* librdkafka before 2.2 looks only once a second whether a queue that was full has room again. */
 #define FIXED_BACKOFF_VERSION 0x020200ff
 
-/* What was taken out of one partition's queue and not yet worked on. */
-struct lane {
-    rd_kafka_queue_t *queue;
-    rd_kafka_message_t *messages[BATCH_MESSAGES];
-    size_t next, count;
-    enum consumer_item_kind trouble; /* comes after the messages; NOTHING: none */
-    char detail[256];                /* of the trouble */
-};
-
-struct consumer {
-    struct consumer_config config;
-    char **topics; /* copies */
-    rd_kafka_t *client;
-    rd_kafka_topic_t **known; /* the topics, so that the client asks where they are at once */
-    struct lane *lanes;       /* one a partition */
-    struct {
-        struct lane *items;
-        size_t count, capacity;
-    } left; /* of partitions that are read no more: the client still puts marks into them */
-    struct lane *filling;  /* whose queue is being read */
-    bool brokers_down;     /* written by the error callback, which runs inside our calls */
-    char down_reason[256]; /* what was last wrong with the line to a broker */
-    bool strayed;          /* something of a partition came past its lane */
-};
-
-static const char *topic_of(const struct consumer *consumer, size_t index)
+const char *consumer_topic_of(const struct consumer *consumer, size_t index)
 {
     return consumer->topics[consumer->config.partitions[index].topic];
 }
 
-static int32_t partition_of(const struct consumer *consumer, size_t index)
+int32_t consumer_partition_of(const struct consumer *consumer, size_t index)
 {
     return (int32_t)consumer->config.partitions[index].partition;
 }
@@ -179,13 +153,13 @@ static void close_lane(struct lane *lane)
 }
 
 /* Forwarding must be off before fetching begins, or what comes first goes elsewhere. */
-static void open_lane(struct consumer *consumer, size_t index)
+void consumer_open_lane(struct consumer *consumer, size_t index)
 {
     struct lane *lane = &consumer->lanes[index];
 
     close_lane(lane);
-    lane->queue = rd_kafka_queue_get_partition(consumer->client, topic_of(consumer, index),
-                                               partition_of(consumer, index));
+    lane->queue = rd_kafka_queue_get_partition(consumer->client, consumer_topic_of(consumer, index),
+                                               consumer_partition_of(consumer, index));
     assert(lane->queue != NULL);
     rd_kafka_queue_forward(lane->queue, NULL);
     if (consumer->config.wake != NULL)
@@ -316,8 +290,8 @@ void consumer_forget(struct consumer *consumer)
 
     for (size_t i = 0; i < consumer->config.partition_count; i++)
         if (partitions[i].given)
-            (void)rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
-                                                    partition_of(consumer, i));
+            (void)rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                                    consumer_partition_of(consumer, i));
     error = rd_kafka_incremental_unassign(consumer->client, list);
     rd_kafka_error_destroy(error); /* nothing assigned: nothing to take back */
     rd_kafka_topic_partition_list_destroy(list);
@@ -344,8 +318,9 @@ enum err_code consumer_assign(struct consumer *consumer, const int64_t *offsets,
     consumer_unassign(consumer);
     consumer->strayed = false;
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
-        open_lane(consumer, i);
-        rd_kafka_topic_partition_list_add(list, topic_of(consumer, i), partition_of(consumer, i))
+        consumer_open_lane(consumer, i);
+        rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                          consumer_partition_of(consumer, i))
             ->offset = offsets[i];
     }
     error = rd_kafka_assign(consumer->client, list);
@@ -496,8 +471,8 @@ enum err_code consumer_committed(struct consumer *consumer, int timeout_ms,
 
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
         if (partitions[i].owned)
-            (void)rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
-                                                    partition_of(consumer, i));
+            (void)rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                                    consumer_partition_of(consumer, i));
     }
     error = rd_kafka_committed(consumer->client, list, timeout_ms - why_ms);
     for (int i = 0; i < list->cnt && error == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
@@ -527,8 +502,8 @@ rd_kafka_topic_partition_list_t *consumer_commit_list(const struct consumer *con
 
         if (partitions[i].committing == API_UNKNOWN)
             continue;
-        element = rd_kafka_topic_partition_list_add(list, topic_of(consumer, i),
-                                                    partition_of(consumer, i));
+        element = rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
+                                                    consumer_partition_of(consumer, i));
         element->offset = partitions[i].committing;
         stamp = task_stamp(task, i);
         stamp_format(&stamp, metadata);

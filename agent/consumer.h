@@ -58,6 +58,20 @@ enum err_code consumer_assign(struct consumer *consumer, const int64_t *offsets,
                               struct err *reterr) MUSTCHECK;
 void consumer_unassign(struct consumer *consumer);
 
+/*
+ * More partitions: `partitions` (as in the configuration, wherever they are now) has those that
+ * there were, and others behind them. What the queues may hold was set for fewer. Then
+ * consumer_assign_more reads those from index `first` on, as consumer_assign does, and leaves the
+ * others alone.
+ */
+void consumer_grow(struct consumer *consumer, const struct task_partition *partitions,
+                   size_t partition_count);
+enum err_code consumer_assign_more(struct consumer *consumer, size_t first, const int64_t *offsets,
+                                   struct err *reterr) MUSTCHECK;
+/* Asks a broker about the topic again; ERR_UNAVAILABLE unless it knows as many partitions. */
+enum err_code consumer_refresh(struct consumer *consumer, size_t topic, uint32_t partition_count,
+                               int timeout_ms, struct err *reterr) MUSTCHECK;
+
 enum consumer_item_kind {
     CONSUMER_NOTHING, /* nothing fetched at the moment */
     CONSUMER_RECORD,

@@ -227,6 +227,15 @@ static enum err_code take_policies(struct observer_watch *watch, rd_kafka_event_
     return code;
 }
 
+static bool is_listed(rd_kafka_ConfigResource_t *const *topics, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rd_kafka_ConfigResource_name(topics[i]), name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Fills in watch->policies where there is an answer. */
 static enum err_code ask_policies(struct observer_watch *watch, struct err *reterr)
 {
@@ -247,7 +256,7 @@ static enum err_code ask_policies(struct observer_watch *watch, struct err *rete
     for (int i = 0; i < watch->list->cnt; i++) {
         const char *name = watch->list->elems[i].topic;
 
-        if (i == 0 || strcmp(name, watch->list->elems[i - 1].topic) != 0)
+        if (!is_listed(topics, count, name)) /* they need not stand together (task_grow) */
             topics[count++] = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name);
     }
     rd_kafka_DescribeConfigs(client, topics, count, options, answers);

@@ -12,6 +12,7 @@
 #define VERIFY_TIMEOUT_MS  10000
 #define FLUSH_RETRY_MS     1000
 #define RANGES_SOON_MS     400
+#define RANGES_ORDER_MS    20   /* records wait for the answer */
 #define RANGES_INTERVAL_MS 2000 /* log start and ends, for lag and for problems of the topic */
 
 static void log_problem(const struct task_thread *thread, const char *event, const char *text)
@@ -37,20 +38,13 @@ static enum err_code open_consumer(struct task_thread *thread, struct err *reter
         .wake_arg = thread,
     };
 
-    const struct observer_watch_config watch = {
-        .topics = thread->job.spec.inputs.items,
-        .partitions = thread->core.partitions,
-        .partition_count = thread->core.partition_count,
-        .wake = task_thread_wake,
-        .wake_arg = thread,
-    };
     enum err_code code;
 
     if (thread->consumer != NULL)
         return ERR_NONE;
     code = consumer_create(&config, &thread->consumer, reterr);
     if (code == ERR_NONE)
-        thread->watch = observer_watch(thread->context->observer, &watch);
+        task_grow_watch(thread);
     return code;
 }
 
@@ -226,8 +220,10 @@ void task_act_serve_ranges(struct task_thread *thread, int64_t now_ms)
     take_ranges(thread);
     if (task_awaits_ranges(&thread->core) && thread->ranges_due_ms > now_ms + RANGES_SOON_MS)
         thread->ranges_due_ms = now_ms + RANGES_SOON_MS;
+    if (thread->order_held && now_ms >= thread->core.asked_ms + RANGES_ORDER_MS)
+        thread->ranges_due_ms = now_ms;
     if (thread->core.assigned && now_ms >= thread->ranges_due_ms) {
-        task_asks_ranges(&thread->core);
+        task_asks_ranges(&thread->core, now_ms);
         observer_ask(thread->watch, false);
         thread->ranges_due_ms =
             now_ms + (task_awaits_ranges(&thread->core) ? RANGES_SOON_MS : RANGES_INTERVAL_MS);
@@ -542,7 +538,7 @@ void task_act(struct task_thread *thread, enum task_action action)
         open_store(thread);
         break;
     case TASK_ACTION_QUERY_RANGES:
-        task_asks_ranges(&thread->core);
+        task_asks_ranges(&thread->core, clock_mono_ms());
         observer_ask(thread->watch, task_wants_policy(&thread->core));
         break;
     case TASK_ACTION_SEED:

@@ -96,6 +96,9 @@ struct task_thread {
     bool brokers_down;
     int64_t stuck_since_at, failing_since_at, brokers_since_at; /* 0: not at present */
     size_t read_next; /* partition that is read first in the next round */
+    bool order_held;  /* a record waits for its ancestors, and newer ranges would tell for which */
+    int64_t grow_since_ms; /* since when more partitions could not be taken; 0: they could */
+    int64_t grow_retry_ms; /* what is in the inbox is not looked at before */
     struct baton_header *headers;
     size_t headers_capacity;
     enum err_code sink_code; /* of the first output that could not be sent */
@@ -128,6 +131,31 @@ const struct task_choice *task_told_chosen(struct task_thread *thread,
 /* The core's partitions point at the skips of thread->desired, which is new. */
 void task_told_skips(struct task_thread *thread);
 bool task_told_same_skips(const struct document_task *a, const struct document_task *b);
+
+int64_t task_told_origin(const struct document_job *job, uint32_t topic, uint32_t partition);
+bool task_told_holds(const struct uint_list *list, uint32_t number);
+/* The settle windows of thread->job, which is new. */
+void task_told_windows(struct task_thread *thread);
+/* The job's, or for ever where nobody could tell old-count records from others. */
+int64_t task_told_settle_ms(const struct document_job *job);
+
+/* ---- task_grow.c */
+
+enum task_grow_result {
+    TASK_GROW_DONE,
+    TASK_GROW_LATER,     /* after grow_retry_ms: the brokers do not know the partitions yet */
+    TASK_GROW_IMPOSSIBLE /* the task is to be closed and begun anew */
+};
+
+/* It may take the partitions of `task` without being closed. */
+bool task_grow_possible(const struct task_thread *thread, const struct task_desired *desired,
+                        const struct document_task *task);
+/* DONE: thread->job and ->desired are the caller's to change. */
+enum task_grow_result task_grow_try(struct task_thread *thread, const struct document_job *job,
+                                    const struct document_task *task);
+
+/* A new watch of all partitions instead of the one there may be. */
+void task_grow_watch(struct task_thread *thread);
 
 /* ---- task_split.c */
 

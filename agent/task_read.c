@@ -7,7 +7,9 @@
 
 #include "agent/task_private.h"
 #include "common/clock.h"
+#include "common/hash/crc32.h"
 #include "common/hash/linhash.h"
+#include "common/hash/murmur2.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
@@ -102,7 +104,7 @@ static bool refuse(struct task_thread *thread, size_t index, int64_t offset, con
  * it was live, whatever the policy is now: it is passed again.
  */
 static bool pass_error(struct task_thread *thread, size_t index, const struct baton_record *record,
-                       bool silent, const char *detail)
+                       bool silent, const char *code, const char *detail)
 {
     if (silent)
         return true;
@@ -120,7 +122,7 @@ static bool pass_error(struct task_thread *thread, size_t index, const struct ba
     case ON_ERROR_HALT:
         break;
     }
-    return refuse(thread, index, record->offset, "record_failed", detail);
+    return refuse(thread, index, record->offset, code, detail);
 }
 
 static bool pass_keyless(struct task_thread *thread, size_t index, int64_t offset, bool silent)
@@ -159,7 +161,7 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
             return false;
         break;
     case ERR_LOGIC:
-        if (!pass_error(thread, index, record, silent, err.text))
+        if (!pass_error(thread, index, record, silent, "record_failed", err.text))
             return false;
         break;
     case ERR_CORRUPT:
@@ -173,18 +175,82 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
     return true;
 }
 
+#define NO_PLACE UINT32_MAX
+
+/* The partition that the record's key belongs to by the present number of partitions; NO_PLACE: the
+ * topic was never expanded, or nobody can tell. */
+static uint32_t place_key(const struct task_thread *thread, const struct baton_record *record)
+{
+    const struct document_job *job = &thread->job;
+    struct linhash_size size = {.initial = job->partitions_initial, .now = job->partitions};
+
+    if (size.now == size.initial || record->key.data == NULL)
+        return NO_PLACE;
+    if (job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2)
+        return linhash_bucket(murmur2(record->key.data, record->key.bytes) & 0x7fffffff, size);
+    if (job->partitioner == EFFECTIVE_PARTITIONER_CRC32)
+        return linhash_bucket(crc32_hash(record->key.data, record->key.bytes), size);
+    return NO_PLACE;
+}
+
+/* The record lies where its key was put before there were so many partitions: its producer did not
+ * know. What was written before there were is not meant. */
+static bool is_old_count(const struct task_thread *thread, size_t index, uint32_t place,
+                         int64_t offset)
+{
+    const struct task_partition *partition = &thread->core.partitions[index];
+
+    return place != NO_PLACE && place != partition->partition && partition->window.told &&
+           offset >= partition->window.end;
+}
+
+/*
+ * The state of its key is another processor's: no count of partitions puts it here. Looked for from
+ * the first expansion on, in every replay as well; before that any record was taken where it was.
+ * (What the owner meets between that end and its hearing of the expansion is taken, too, and a
+ * replay would pass it: such records count as wrong where they are, then and later.)
+ */
+static bool is_misrouted(const struct task_thread *thread, size_t index, uint32_t place,
+                         int64_t offset)
+{
+    const struct task_partition *partition = &thread->core.partitions[index];
+    const struct document_job *job = &thread->job;
+    struct linhash_size size = {.initial = job->processors_initial, .now = job->processors};
+    bool is_new = partition->partition >= job->partitions_initial;
+
+    if (place == NO_PLACE || linhash_bucket(place, size) == thread->desired.processor)
+        return false;
+    return partition->window.told ? offset >= partition->window.first_end : is_new;
+}
+
+static bool pass_misrouted(struct task_thread *thread, size_t index,
+                           const struct baton_record *record, uint32_t place, bool silent)
+{
+    char text[128];
+
+    (void)snprintf(text, sizeof(text),
+                   "its key belongs to partition %" PRIu32 ", which another processor has", place);
+    return pass_error(thread, index, record, silent, "misrouted", text);
+}
+
 /* A record that is due. False: it was not applied and stays. */
 static bool work_record(struct task_thread *thread, size_t index, const struct consumer_item *item,
                         int64_t now_ms)
 {
     struct baton_record record;
-    bool silent = !task_may_output(&thread->core);
+    bool silent = !task_may_output(&thread->core), passed = true;
+    uint32_t place;
 
     task_progress(&thread->core, index, item->offset, now_ms); /* a gap before it is behind us */
     take_record(thread, index, item->message, &record);
+    place = place_key(thread, &record);
     if (task_is_skipped(&thread->core, index, item->offset))
         thread->counters.skipped_asked += !silent;
+    else if (is_misrouted(thread, index, place, item->offset))
+        passed = pass_misrouted(thread, index, &record, place, silent);
     else if (!apply(thread, index, &record, silent))
+        return false;
+    if (!passed)
         return false;
     thread->lineage[index].last_offset = item->offset;
     thread->lineage[index].last_fingerprint = task_read_fingerprint(item->message);
@@ -194,6 +260,9 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
         thread->counters.records++;
     task_progress(&thread->core, index, item->offset + 1, now_ms);
     task_count_record(&thread->core, index);
+    if (!silent && is_old_count(thread, index, place, item->offset) &&
+        task_meet_old(&thread->core, index, now_ms, clock_wall_ms()))
+        thread->report_due_ms = 0; /* the window was closed, and others rely on that */
     return true;
 }
 
@@ -202,12 +271,13 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
 static bool is_held(struct task_thread *thread, size_t index, const struct consumer_item *item,
                     int64_t now_ms)
 {
-    const struct task_partition *partition = &thread->core.partitions[index];
     int64_t needed = item->kind == CONSUMER_END ? item->offset : item->offset + 1;
+    int64_t limit = task_limit(&thread->core, index);
 
-    if (needed <= partition->limit)
+    if (needed <= limit)
         return false;
-    task_progress(&thread->core, index, partition->limit, now_ms);
+    thread->order_held = thread->order_held || task_awaits_order(&thread->core, index);
+    task_progress(&thread->core, index, limit, now_ms);
     return true;
 }
 
@@ -292,6 +362,7 @@ bool task_read_round(struct task_thread *thread)
     bool worked = false;
     size_t done = 0;
 
+    thread->order_held = false;
     while (done < count && thread->event_count == 0 && clock_mono_ms() < until_ms) {
         worked |= work_lane(thread, (thread->read_next + done++) % count, until_ms);
         if (thread->store != NULL && store_is_full(thread->store)) {

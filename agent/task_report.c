@@ -168,6 +168,27 @@ static void report_found(const struct task_thread *thread, struct task_report *r
     }
 }
 
+static void report_windows(const struct task_thread *thread, struct task_report *report)
+{
+    size_t count = thread->core.partition_count;
+
+    report->windows.items = mem_calloc(count, sizeof(*report->windows.items));
+    for (size_t i = 0; i < count; i++) {
+        const struct task_partition *from = &thread->core.partitions[i];
+
+        if (!from->window.told || !from->owned)
+            continue;
+        report->windows.items[report->windows.count++] =
+            (struct window_report){.topic = from->topic,
+                                   .partition = from->partition,
+                                   .number = from->window.number,
+                                   .old_records = from->window.old_records,
+                                   .old_at = from->window.old_at,
+                                   .settled = task_settled(&thread->core, i),
+                                   .stale = from->window.stale};
+    }
+}
+
 static void copy_consuming(const struct task_thread *thread, struct task_report *report)
 {
     const struct task *core = &thread->core;
@@ -242,6 +263,7 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
     report_progress(thread, report);
     report_halted(thread, report);
     report_found(thread, report);
+    report_windows(thread, report);
     report_problems(thread, report);
     if (thread->fetch != NULL)
         (void)snapshot_fetch_state(thread->fetch, &thread->seeding, NULL); /* task_seed.c looks */

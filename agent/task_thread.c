@@ -136,8 +136,7 @@ static bool needs_restart(const struct task_thread *thread, const struct documen
 {
     const struct job_spec *now = &thread->job.spec, *then = &job->spec;
 
-    return !task_split_same_sets(thread, task) ||
-           (thread->desired.role == TASK_ROLE_ACTIVE && task->role != TASK_ROLE_ACTIVE) ||
+    return (thread->desired.role == TASK_ROLE_ACTIVE && task->role != TASK_ROLE_ACTIVE) ||
            now->provenance != then->provenance || now->history != then->history ||
            (now->dead_letter_topic == NULL) != (then->dead_letter_topic == NULL) ||
            (now->dead_letter_topic != NULL &&
@@ -165,35 +164,73 @@ static struct task_desired desired_of(const struct document_job *job,
                                  .seed = seed};
 }
 
+static void stop_for_another(struct task_thread *thread, struct document_job *job,
+                             struct document_task *task)
+{
+    (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
+    schema_free(&schema_document_job, job);
+    schema_free(&schema_document_task, task);
+}
+
+/* Back into the inbox, unless something newer is there. */
+static void put_back(struct task_thread *thread, struct document_job *job,
+                     struct document_task *task)
+{
+    bool newer;
+
+    pthread_mutex_lock(&thread->lock);
+    newer = thread->inbox.desired;
+    if (!newer) {
+        thread->inbox.job = *job;
+        thread->inbox.task = *task;
+        thread->inbox.desired = true;
+    }
+    pthread_mutex_unlock(&thread->lock);
+    if (newer) {
+        schema_free(&schema_document_job, job);
+        schema_free(&schema_document_task, task);
+    }
+}
+
 /* Takes job and task. What can not change in a running task closes it, and the control thread
  * starts it anew. */
 static void take_desired(struct task_thread *thread, struct document_job *job,
                          struct document_task *task)
 {
     bool respec = !schema_equal(&schema_job_spec, &job->spec, &thread->job.spec);
+    struct task_desired desired = desired_of(job, task);
+    enum task_grow_result grown = TASK_GROW_DONE;
     struct task_event *event;
 
-    if (needs_restart(thread, job, task)) {
-        (void)task_thread_event(thread, TASK_EVENT_STOP, NULL, NULL);
-    } else {
-        event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
-        event->desired = desired_of(job, task);
-        event->offsets = task_told_rested(thread, task);
-        event->chosen = task_told_chosen(thread, task);
-        event->restart = respec || !task_told_same_skips(task, &thread->desired);
-        thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
-        thread->core.config.acceptable_lag = job->spec.acceptable_lag;
-        schema_free(&schema_document_job, &thread->job);
-        schema_free(&schema_document_task, &thread->desired);
-        thread->job = *job;
-        thread->desired = *task;
-        task_told_skips(thread);
-        task_split_told(thread);
-        task_seed_permit(thread);
+    if (!needs_restart(thread, job, task) && !task_split_same_sets(thread, task))
+        grown = task_grow_possible(thread, &desired, task) ? task_grow_try(thread, job, task)
+                                                           : TASK_GROW_IMPOSSIBLE;
+    if (grown == TASK_GROW_LATER) {
+        put_back(thread, job, task);
         return;
     }
-    schema_free(&schema_document_job, job);
-    schema_free(&schema_document_task, task);
+    if (grown == TASK_GROW_IMPOSSIBLE || needs_restart(thread, job, task) ||
+        !task_split_same_sets(thread, task)) {
+        stop_for_another(thread, job, task);
+        return;
+    }
+    event = task_thread_event(thread, TASK_EVENT_DESIRED, NULL, NULL);
+    event->desired = desired;
+    event->offsets = task_told_rested(thread, task);
+    event->chosen = task_told_chosen(thread, task);
+    event->restart = respec || !task_told_same_skips(task, &thread->desired);
+    thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
+    thread->core.config.acceptable_lag = job->spec.acceptable_lag;
+    thread->core.config.settle_ms = task_told_settle_ms(job);
+    thread->core.config.hold_descendants = job->spec.expansion_order == EXPANSION_ORDER_HOLD;
+    schema_free(&schema_document_job, &thread->job);
+    schema_free(&schema_document_task, &thread->desired);
+    thread->job = *job;
+    thread->desired = *task;
+    task_told_skips(thread);
+    task_told_windows(thread);
+    task_split_told(thread);
+    task_seed_permit(thread);
 }
 
 /* Whole as it came: what it does not name stays unknown, never what was told before. */
@@ -213,12 +250,12 @@ static void serve_inbox(struct task_thread *thread)
     bool desired;
 
     pthread_mutex_lock(&thread->lock);
-    desired = thread->inbox.desired;
+    desired = thread->inbox.desired && clock_mono_ms() >= thread->grow_retry_ms;
     job = thread->inbox.job;
     task = thread->inbox.task;
     followed = thread->inbox.followed;
     followed_count = thread->inbox.followed_count;
-    thread->inbox.desired = false;
+    thread->inbox.desired = thread->inbox.desired && !desired;
     thread->inbox.followed = NULL;
     pthread_mutex_unlock(&thread->lock);
     if (desired)
@@ -329,7 +366,7 @@ static void turn(struct task_thread *thread)
     step(thread, &tick);
     drain_events(thread);
     task_report_publish(thread, now_ms);
-    if (!worked && !is_done(thread))
+    if (!task_take_cleared(&thread->core) && !worked && !is_done(thread))
         task_thread_wait(thread, thread->wake_ms);
 }
 
@@ -361,24 +398,6 @@ static void *run(void *arg)
 
 /* ---- making and ending */
 
-static int64_t origin_of(const struct document_job *job, uint32_t topic, uint32_t partition)
-{
-    for (size_t i = 0; i < job->origins.count; i++) {
-        if (job->origins.items[i].topic == topic && job->origins.items[i].partition == partition)
-            return job->origins.items[i].offset;
-    }
-    return API_UNKNOWN;
-}
-
-static bool holds(const struct uint_list *list, uint32_t number)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i] == number)
-            return true;
-    }
-    return false;
-}
-
 /* S2 over all input topics, by topic then partition, with T0. */
 static enum err_code make_core(struct task_thread *thread, struct err *reterr)
 {
@@ -396,6 +415,9 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
         .history_retained = job->spec.history == HISTORY_RETAINED,
         .acceptable_lag = job->spec.acceptable_lag,
         .seed_records_min = SEED_RECORDS_MIN,
+        .partitions_initial = job->partitions_initial,
+        .hold_descendants = job->spec.expansion_order == EXPANSION_ORDER_HOLD,
+        .settle_ms = task_told_settle_ms(job),
         .commit_interval_ms = job->spec.commit_interval_ms,
         .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,
     };
@@ -406,7 +428,7 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
     partitions = mem_calloc(count, sizeof(*partitions));
     for (size_t i = 0; i < count; i++) {
         uint32_t topic = (uint32_t)(i / read->count), partition = read->items[i % read->count];
-        int64_t origin = origin_of(job, topic, partition);
+        int64_t origin = task_told_origin(job, topic, partition);
 
         if (origin == API_UNKNOWN) {
             free(partitions);
@@ -414,10 +436,11 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
                            "the coordinator gave no origin (T0) for input %u partition %u", topic,
                            partition);
         }
-        partitions[i] = (struct task_partition){.topic = topic,
-                                                .partition = partition,
-                                                .owned = holds(&thread->desired.owned, partition),
-                                                .t0 = origin};
+        partitions[i] =
+            (struct task_partition){.topic = topic,
+                                    .partition = partition,
+                                    .owned = task_told_holds(&thread->desired.owned, partition),
+                                    .t0 = origin};
     }
     (void)snprintf(config.incarnation, sizeof(config.incarnation), "%s", job->incarnation);
     desired = desired_of(job, &thread->desired);
@@ -464,6 +487,7 @@ static void make_scratch(struct task_thread *thread)
             linhash_root(partition->partition, thread->job.partitions_initial);
     }
     task_told_skips(thread);
+    task_told_windows(thread);
     task_split_told(thread);
 }
 

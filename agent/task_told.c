@@ -1,5 +1,8 @@
 /* What the coordinator says about the partitions of one task. */
+#include <stdlib.h>
+
 #include "agent/task_private.h"
+#include "common/clock.h"
 
 /* The offsets of the task's partitions out of a list; what it does not name is unknown. */
 void task_told_offsets(const struct task_thread *thread, const struct input_offset *items,
@@ -83,4 +86,68 @@ bool task_told_same_skips(const struct document_task *a, const struct document_t
             return false;
     }
     return true;
+}
+
+/* ---- partitions */
+
+int64_t task_told_origin(const struct document_job *job, uint32_t topic, uint32_t partition)
+{
+    for (size_t i = 0; i < job->origins.count; i++) {
+        if (job->origins.items[i].topic == topic && job->origins.items[i].partition == partition)
+            return job->origins.items[i].offset;
+    }
+    return API_UNKNOWN;
+}
+
+bool task_told_holds(const struct uint_list *list, uint32_t number)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i] == number)
+            return true;
+    }
+    return false;
+}
+
+/* ---- settle windows */
+
+int64_t task_told_settle_ms(const struct document_job *job)
+{
+    return job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ||
+                   job->partitioner == EFFECTIVE_PARTITIONER_CRC32
+               ? job->spec.settle_ms
+               : INT64_MAX;
+}
+
+static int windows_compare(const void *a, const void *b)
+{
+    const struct settle_window *left = a, *right = b;
+
+    if (left->topic != right->topic)
+        return left->topic < right->topic ? -1 : 1;
+    return (left->partition > right->partition) - (left->partition < right->partition);
+}
+
+/* The document has them in the order of topics and partitions. */
+void task_told_windows(struct task_thread *thread)
+{
+    const struct document_job *job = &thread->job;
+    int64_t now_ms = clock_mono_ms();
+
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+        struct settle_window like = {.topic = partition->topic, .partition = partition->partition};
+        struct task_window told = {.end = API_UNKNOWN, .fence = API_UNKNOWN};
+        const struct settle_window *window =
+            job->windows.count == 0 ? NULL
+                                    : bsearch(&like, job->windows.items, job->windows.count,
+                                              sizeof(like), windows_compare);
+
+        if (window != NULL)
+            told = (struct task_window){.told = true,
+                                        .number = window->number,
+                                        .first_end = window->first_end,
+                                        .end = window->end,
+                                        .fence = window->fence};
+        task_tell_window(&thread->core, i, &told, now_ms);
+    }
 }

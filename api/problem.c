@@ -207,8 +207,17 @@ static const struct problem_entry entries[] = {
            "topic goes on once it is created."),
     OF_JOB("partitions_changed", 0, WARNING, "An input topic got partitions that are not read",
            "Someone added partitions outside baton: records in them wait, nothing is lost unless "
-           "retention removes them. Partitions can not be expanded in this version: create the job "
-           "anew, with the old number as initial_partitions, before retention passes them."),
+           "retention removes them. They are adopted by themselves when all inputs have the same "
+           "number and the job allows it; the detail says what is in the way. Give the other "
+           "inputs as many (kafka-topics --alter), or see to what it says; POST "
+           "/v1/jobs/{job}/expansions tries again at once."),
+    OF_JOB("stale_after_settle", 0, WARNING,
+           "A producer wrote by the old number of partitions after it had settled",
+           "It was processed where it is, and the window is open again: new partitions wait for "
+           "the old ones until it is quiet for as long as \"settle\" says. Between the closing and "
+           "that record a key's records may have been processed out of order. Find the producer "
+           "(metadata.max.age, a client that was asleep), and raise \"settle\" above the longest "
+           "time that producers take to see new partitions."),
     OF_JOB("state_ahead", 0, CRITICAL, "The state is ahead of the committed offsets",
            "The group's offsets went back, or the state is not of this group. The state is set "
            "aside and rebuilt by itself; find out who reset the offsets."),
@@ -266,6 +275,12 @@ static const struct problem_entry entries[] = {
            "The processor waits at the record that the detail names. Pass it (POST "
            "/v1/jobs/{job}/skips), correct the logic, or set \"on_error\" to \"skip\" or "
            "\"dead_letter\"."),
+    OF_JOB("misrouted", 0, CRITICAL, "A record lies where its key can not belong",
+           "The processor waits at the record that the detail names: the state of its key is "
+           "another processor's. Its producer places keys by another rule than the job's: let all "
+           "producers use the same partitioner, and the linear-hashing one when the number of "
+           "partitions is not the initial one times a power of two. Pass the record (POST "
+           "/v1/jobs/{job}/skips), or set \"on_error\" to \"skip\" or \"dead_letter\"."),
     OF_JOB("null_key_halt", 0, CRITICAL, "A record has no key",
            "The processor waits at the record that the detail names, as \"null_key\": \"halt\" "
            "says. Pass it (POST /v1/jobs/{job}/skips), or set \"null_key\" to \"skip\"."),

@@ -39,6 +39,41 @@ static const struct schema_field chosen_offset_fields[] = {
 };
 SCHEMA_TYPE(chosen_offset, "What somebody has decided about a committed offset.");
 
+static const struct schema_field settle_window_fields[] = {
+    FIELD_UINT32(settle_window, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the topic in the job's inputs."),
+    FIELD_UINT32(settle_window, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_UINT64(settle_window, number, .required = true,
+                 .help = "Rises each time that the window is opened."),
+    FIELD_INT64(settle_window, first_end, 0, INT64_MAX, .required = true,
+                .help = "Where the partition ended before its topic was expanded for the first "
+                        "time."),
+    FIELD_INT64(settle_window, end, 0, INT64_MAX, .required = true,
+                .help = "Where the partition ended before its topic had the newest count."),
+    FIELD_KNOWABLE(settle_window, fence, .required = true,
+                   .help = "Where the window was closed; null: it is open."),
+};
+SCHEMA_TYPE(settle_window,
+            "Whether producers may still write by the old number of partitions to one of them.");
+
+static const struct schema_field window_report_fields[] = {
+    FIELD_UINT32(window_report, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the topic in the job's inputs."),
+    FIELD_UINT32(window_report, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition number."),
+    FIELD_UINT64(window_report, number, .required = true,
+                 .help = "Opening of the window that this is about."),
+    FIELD_UINT64(window_report, old_records, .required = true,
+                 .help = "Old-count records met since the task's start."),
+    FIELD_TIME(window_report, old_at, .help = "When the last of them was met; null: none was."),
+    FIELD_KNOWABLE(window_report, settled,
+                   .help = "Committed offset past an end that was asked for when there had been no "
+                           "old-count record for as long as the job's settle; null: not yet."),
+    FIELD_BOOL(window_report, stale, .help = "One came after the window was closed."),
+};
+SCHEMA_TYPE(window_report, "What a task has met in a settle window.");
+
 static const struct schema_field kept_state_fields[] = {
     FIELD_NAME(kept_state, job, .required = true, .help = "Job that the state belongs to."),
     FIELD_UUID(kept_state, job_incarnation, .required = true, .help = "Incarnation of that job."),
@@ -133,6 +168,9 @@ static const struct schema_field document_job_fields[] = {
                        "on from there when they have left."),
     FIELD_OBJECTS(document_job, origins, input_offset, INPUT_OFFSETS_MAX, .required = true,
                   .help = "First offset that is part of the state, of every input partition (T0)."),
+    FIELD_OBJECTS(document_job, windows, settle_window, INPUT_OFFSETS_MAX,
+                  .help =
+                      "Settle windows of the input partitions that others were split off from."),
 };
 SCHEMA_TYPE(document_job, "A job as its agents need to know it.");
 
@@ -255,6 +293,8 @@ static const struct schema_field task_report_fields[] = {
                   .help =
                       "Committed offsets that the task does not go on from, and so waits; null: "
                       "there is none."),
+    FIELD_OBJECTS(task_report, windows, window_report, INPUT_OFFSETS_MAX,
+                  .help = "Settle windows of the partitions of S1."),
     FIELD_UINT64(task_report, records, .required = true,
                  .help = "Records applied with output since the task's start."),
     FIELD_UINT64(task_report, outputs, .required = true,

@@ -88,6 +88,10 @@ static const struct schema_field job_status_fields[] = {
                  .help = "Records replayed per second."),
     FIELD_UINT64(job_status, state_rows, .required = true, .help = "Rows in the state."),
     FIELD_UINT64(job_status, state_bytes, .required = true, .help = "Bytes of the state on disk."),
+    FIELD_UINT32(job_status, windows_open, 0, UINT32_MAX, .required = true,
+                 .help = "Partitions of all inputs whose settle window is open."),
+    FIELD_UINT64(job_status, old_records, .required = true,
+                 .help = "Old-count records met since the newest expansion."),
     FIELD_UINT32(job_status, problems, 0, UINT32_MAX, .required = true,
                  .help = "Number of problems, see /problems."),
     FIELD_TIME(job_status, observed_at, .required = true,
@@ -116,6 +120,16 @@ static const struct schema_field partition_view_fields[] = {
                    .help = "High watermark; above stable_end a transaction is open."),
     FIELD_KNOWABLE(partition_view, lag_records, .required = true,
                    .help = "Records not yet processed (stable_end - t1)."),
+    FIELD_STRING(partition_view, window, 1, 16,
+                 .help =
+                     "Its settle window after an expansion: open or closed; null: it has none."),
+    FIELD_TIME(partition_view, window_at, .help = "Since when the window is so."),
+    FIELD_KNOWABLE(partition_view, fence,
+                   .help = "Offset at which the window was closed; null while it is not."),
+    FIELD_KNOWABLE(partition_view, old_records,
+                   .help = "Old-count records met in the window: their producers did not know the "
+                           "present number of partitions."),
+    FIELD_TIME(partition_view, old_at, .help = "When the last of them was met; null: none was."),
 };
 SCHEMA_TYPE(partition_view, "Offsets in one partition that a processor reads.");
 
@@ -500,6 +514,8 @@ static const struct schema_type *const types[] = {
     &schema_tag,
     &schema_input_offset,
     &schema_chosen_offset,
+    &schema_settle_window,
+    &schema_window_report,
     &schema_kept_state,
     &schema_agent_registration,
     &schema_agent_welcome,

@@ -146,6 +146,35 @@ struct chosen_offset {
     int64_t offset;
 };
 
+/*
+ * The settle window of a partition from which others were split off (D4). Records that lie in it
+ * although their key belongs to one of those are old-count records: their producers did not know
+ * the new number of partitions.
+ */
+struct settle_window {
+    uint32_t topic; /* index in spec.inputs */
+    uint32_t partition;
+    uint64_t number;   /* rises each time that it is opened */
+    int64_t first_end; /* where it ended before there was more than one count: from there on keys
+                          are checked to belong to the processor */
+    int64_t end;       /* where the partition ended before the newest count; from there on old-count
+                          records are counted */
+    int64_t fence;     /* where it was closed: no old-count record was expected from there on;
+                          API_UNKNOWN: it is open */
+};
+
+/* What a task says of the settle window of a partition that it owns. */
+struct window_report {
+    uint32_t topic;
+    uint32_t partition;
+    uint64_t number;      /* of the opening that this is about */
+    uint64_t old_records; /* old-count ones, since the task's start */
+    int64_t old_at;       /* of the last one; API_UNKNOWN: there was none */
+    int64_t settled; /* T1, past an end that was asked for when there had been none for `settle`;
+                        API_UNKNOWN: not yet */
+    bool stale;      /* one came after it was closed */
+};
+
 struct kept_state {
     char *job;
     char *job_incarnation;
@@ -227,6 +256,10 @@ struct document_job {
         struct input_offset *items;
         size_t count;
     } origins; /* T0 of every input partition */
+    struct {
+        struct settle_window *items;
+        size_t count;
+    } windows; /* of every input partition that others were split off from */
 };
 
 struct document_source { /* an agent that has a copy of a task's state */
@@ -325,6 +358,10 @@ struct task_report {
         struct input_offset *items;
         size_t count;
     } found; /* committed offsets that it does not go on from, and so waits; API_UNKNOWN: gone */
+    struct {
+        struct window_report *items;
+        size_t count;
+    } windows;        /* of S1, as far as it was told of them */
     uint64_t records; /* applied with output since the task's start */
     uint64_t outputs;
     uint64_t replayed; /* applied silently since the task's start */

@@ -61,6 +61,8 @@ struct job_status { /* flat numbers; sums over the job's processors */
     double records_per_s;
     double replayed_per_s;
     uint64_t state_rows, state_bytes;
+    uint32_t windows_open; /* settle windows: partitions of all inputs */
+    uint64_t old_records;  /* met in windows since they were opened by the newest expansion */
     uint32_t problems;
     int64_t observed_at; /* oldest of the reports that this sums up; API_UNKNOWN when none */
 };
@@ -71,6 +73,11 @@ struct partition_view {
     bool owned; /* in S1 */
     int64_t t0, t1, t2, log_start, stable_end, end;
     int64_t lag_records; /* stable_end - t1 */
+    char *window;        /* its settle window: "open" or "closed"; NULL: it has none */
+    int64_t window_at;   /* since when it is so; API_UNKNOWN without one */
+    int64_t fence;       /* where it was closed; API_UNKNOWN while it is not */
+    int64_t old_records; /* old-count records met in it; API_UNKNOWN without one */
+    int64_t old_at;      /* when the last of them was met; API_UNKNOWN: none was */
 };
 
 /*

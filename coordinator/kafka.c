@@ -18,10 +18,15 @@
 #define GREETING_PERIOD_MS 1000
 
 static const char *const call_names[] = {
-    [KAFKA_CALL_INSPECT] = "inspect", [KAFKA_CALL_COMMIT] = "commit",
-    [KAFKA_CALL_SAMPLE] = "sample",   [KAFKA_CALL_FENCE] = "fence",
-    [KAFKA_CALL_TOPICS] = "topics",   [KAFKA_CALL_GROUPS] = "groups",
-    [KAFKA_CALL_CLAIM] = "claim",     [KAFKA_CALL_STAMPS] = "stamps",
+    [KAFKA_CALL_INSPECT] = "inspect",
+    [KAFKA_CALL_COMMIT] = "commit",
+    [KAFKA_CALL_SAMPLE] = "sample",
+    [KAFKA_CALL_FENCE] = "fence",
+    [KAFKA_CALL_TOPICS] = "topics",
+    [KAFKA_CALL_GROUPS] = "groups",
+    [KAFKA_CALL_CLAIM] = "claim",
+    [KAFKA_CALL_STAMPS] = "stamps",
+    [KAFKA_CALL_CREATE_PARTITIONS] = "create_partitions",
 };
 
 const char *kafka_call_name(enum kafka_call_kind kind)
@@ -148,6 +153,9 @@ static void carry_out(struct kafka *kafka, const struct kafka_call *call,
         return;
     case KAFKA_CALL_CLAIM:
         kafka_claim(kafka, call, result);
+        return;
+    case KAFKA_CALL_CREATE_PARTITIONS:
+        kafka_create_partitions(kafka, call, result);
         return;
     case KAFKA_CALL_STAMPS:
         kafka_stamps(kafka, call, result);

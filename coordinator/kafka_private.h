@@ -125,6 +125,8 @@ void kafka_groups(struct kafka *kafka, const struct kafka_call *call, struct kaf
 void kafka_claim(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
 void kafka_topics(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
 void kafka_stamps(struct kafka *kafka, const struct kafka_call *call, struct kafka_result *result);
+void kafka_create_partitions(struct kafka *kafka, const struct kafka_call *call,
+                             struct kafka_result *result); /* kafka_partitions.c */
 void kafka_result_fail(struct kafka_result *result, const struct err *err);
 
 /* init_transactions once, by a producer that is destroyed then. */

@@ -61,6 +61,17 @@ static enum err_code find_ranges(struct kafka *kafka, int64_t deadline_ms,
     return code;
 }
 
+/* A record from before the topic had so many partitions lies in an ancestor of where it would be
+ * put now. */
+static bool lies_well(uint32_t hash, struct linhash_size size, uint32_t partition)
+{
+    uint32_t bucket = linhash_bucket(hash, size);
+
+    while (bucket != partition && bucket >= size.initial)
+        bucket = linhash_parent(bucket, size.initial);
+    return bucket == partition;
+}
+
 static void count_record(struct sampling *sampling, const rd_kafka_message_t *message,
                          struct progress *progress)
 {
@@ -73,8 +84,8 @@ static void count_record(struct sampling *sampling, const rd_kafka_message_t *me
                                 .now = sampling->call->partitions};
     uint32_t partition = (uint32_t)message->partition;
     uint32_t by_murmur2 = murmur2(message->key, message->key_len) & 0x7fffffff;
-    bool murmur2_fits = linhash_bucket(by_murmur2, size) == partition;
-    bool crc32_fits = linhash_bucket(crc32_hash(message->key, message->key_len), size) == partition;
+    bool murmur2_fits = lies_well(by_murmur2, size, partition);
+    bool crc32_fits = lies_well(crc32_hash(message->key, message->key_len), size, partition);
     sample->keyed++;
     sample->murmur2 += murmur2_fits;
     sample->crc32 += crc32_fits;

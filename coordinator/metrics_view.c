@@ -176,6 +176,22 @@ static void print_standbys(struct strbuf *buf, const struct view *view)
                         view->jobs.items[j]->status.standbys_ready);
 }
 
+static void print_windows(struct strbuf *buf, const struct view *view)
+{
+    prom_family(buf, "baton_job_settle_windows_open", PROM_TYPE_GAUGE,
+                "Partitions whose settle window after an expansion is open.");
+    for (size_t j = 0; j < view->jobs.count; j++)
+        prom_sample_int(buf, "baton_job_settle_windows_open",
+                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
+                        view->jobs.items[j]->status.windows_open);
+    prom_family(buf, "baton_job_old_count_records", PROM_TYPE_GAUGE,
+                "Records met since the newest expansion whose producers did not know of it.");
+    for (size_t j = 0; j < view->jobs.count; j++)
+        prom_sample_int(buf, "baton_job_old_count_records",
+                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
+                        (int64_t)view->jobs.items[j]->status.old_records);
+}
+
 static void print_job_rates(struct strbuf *buf, const struct view *view)
 {
     prom_family(buf, "baton_job_records_per_second", PROM_TYPE_GAUGE,
@@ -387,6 +403,7 @@ void metrics_print_view(struct strbuf *buf, const struct view *view)
     print_problems(buf, view);
     print_job_lag(buf, view);
     print_standbys(buf, view);
+    print_windows(buf, view);
     print_job_rates(buf, view);
     for (size_t i = 0; i < sizeof(processor_metrics) / sizeof(processor_metrics[0]); i++)
         print_processor_metric(buf, view, &processor_metrics[i]);

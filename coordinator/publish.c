@@ -269,6 +269,9 @@ void publish_mark_update(struct publish_dirty *dirty, const struct update *updat
         case CHANGE_SKIP:
             mark_job(dirty, change->skip.job);
             break;
+        case CHANGE_WINDOW:
+            mark_job(dirty, change->window.job);
+            break;
         case CHANGE_STANDBY:
         case CHANGE_STANDBY_REMOVED:
             mark_job(dirty, change->standby.job);

@@ -328,6 +328,28 @@ static void add_of_group(struct search *search)
             publish_text("%s", seen->error));
 }
 
+/* One for the job: the windows of a topic have the same producers. */
+static void add_stale(struct search *search)
+{
+    const struct job *job = search->job;
+    const struct window *first = NULL;
+    size_t count = 0;
+    int64_t since_at = API_UNKNOWN;
+    for (size_t i = 0; i < job->windows.count; i++) {
+        const struct window *window = &job->windows.items[i];
+        if (!window->row.stale)
+            continue;
+        first = count++ == 0 ? window : first;
+        earliest(window->row.opened_at, &since_at);
+    }
+    if (first != NULL)
+        add(search, "stale_after_settle", (struct where){API_UNKNOWN, NULL, since_at},
+            publish_text("%zu partitions, first \"%s\" %u: old-count records came after their "
+                         "settle windows were closed",
+                         count, job->row.spec.inputs.items[first->row.window.topic],
+                         first->row.window.partition));
+}
+
 static void add_of_job(struct search *search)
 {
     const struct job *job = search->job;
@@ -354,6 +376,7 @@ void publish_find_problems(const struct cluster *cluster, const struct job *job,
     if (job->row.state == JOB_STATE_RUNNING) {
         add_of_group(&search);
         add_of_topics(&search);
+        add_stale(&search);
         add_homeless(&search);
         add_untaken(&search);
         add_unguarded(&search);

@@ -55,6 +55,8 @@ enum store_statement {
     STORE_ARRIVAL_LIST,
     STORE_SKIP_PUT,
     STORE_SKIP_LIST,
+    STORE_WINDOW_PUT,
+    STORE_WINDOW_LIST,
     STORE_STANDBY_PUT,
     STORE_STANDBY_REMOVE,
     STORE_STANDBY_LIST,
@@ -170,6 +172,13 @@ char *store_print_chosen(const struct placement_row *row);
 /* False: it is something else than store_print_chosen writes. */
 bool store_parse_chosen(const char *text, struct placement_row *row) MUSTCHECK;
 
+/* ---- settle windows (store_window.c) */
+
+enum err_code store_write_window(struct store *store, const struct window_row *row,
+                                 struct err *reterr) MUSTCHECK;
+enum err_code store_load_windows(struct store *store, struct cluster *cluster,
+                                 struct err *reterr) MUSTCHECK;
+
 /* ---- store_group.c */
 
 enum err_code store_write_group_hold(struct store *store, const struct job_row *row,
@@ -182,10 +191,11 @@ enum err_code store_load_group_hold(struct store *store, struct job_row *row,
 /* Four columns or parameters from `first` on. */
 void store_bind_hold(sqlite3_stmt *statement, int first, const struct hold *hold);
 void store_read_hold(sqlite3_stmt *statement, int first, struct hold *ret_hold);
-/* The column of a placement; a NULL text: it is empty. free(). */
-char *store_print_paused(const struct placement_row *row);
-/* False: it is something else than store_print_paused writes. */
-bool store_parse_paused(const char *text, struct placement_row *row) MUSTCHECK;
+/* Offsets in one column; a NULL text: there are none. free(). */
+char *store_print_offsets(const struct input_offset *items, size_t count);
+/* False: it is something else than store_print_offsets writes. */
+bool store_parse_offsets(const char *text, struct input_offset **ret_items,
+                         size_t *ret_count) MUSTCHECK;
 enum err_code store_write_maintenance(struct store *store, const struct maintenance_row *row,
                                       struct err *reterr) MUSTCHECK;
 enum err_code store_load_maintenance(struct store *store, struct cluster *cluster,

@@ -314,7 +314,9 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
         if (code == ERR_NONE && !has_processor(cluster, store_column_peek(statement, 0), processor))
             code = store_corrupt(store, "a placement without its job", reterr);
         struct placement_row paused = {0};
-        if (code == ERR_NONE && !store_parse_paused(store_column_peek(statement, 10), &paused))
+        if (code == ERR_NONE &&
+            !store_parse_offsets(store_column_peek(statement, 10), &paused.paused_t1.items,
+                                 &paused.paused_t1.count))
             code = store_corrupt(store, "the offsets at which a processor was paused", reterr);
         if (code == ERR_NONE && !store_parse_chosen(store_column_peek(statement, 11), &paused)) {
             free(paused.paused_t1.items);
@@ -419,6 +421,10 @@ enum err_code store_read_operation(const struct store *store, sqlite3_stmt *stat
         code = store_column_enum(store, statement, 4, schema_names_operation_state, &state, reterr);
     if (code == ERR_NONE)
         code = store_column_enum(store, statement, 5, store_names_step, &step, reterr);
+    struct operation_row ends = {0};
+    if (code == ERR_NONE &&
+        !store_parse_offsets(store_column_peek(statement, 13), &ends.ends.items, &ends.ends.count))
+        code = store_corrupt(store, "where partitions ended before an expansion", reterr);
     if (code != ERR_NONE)
         return code;
     *ret_row = (struct operation_row){.id = (uint64_t)store_column_int(statement, 0),
@@ -434,6 +440,8 @@ enum err_code store_read_operation(const struct store *store, sqlite3_stmt *stat
                                       .processor = store_column_known(statement, 10),
                                       .target = store_column_text(statement, 11),
                                       .goal = store_column_known(statement, 12)};
+    ret_row->ends.items = ends.ends.items;
+    ret_row->ends.count = ends.ends.count;
     return ERR_NONE;
 }
 
@@ -496,7 +504,7 @@ enum err_code store_load(struct store *store, struct cluster *cluster, struct er
     static enum err_code (*const loaders[])(struct store *, struct cluster *, struct err *) = {
         load_meta,           store_load_maintenance, load_agents,         load_jobs,
         load_placements,     load_offsets,           store_load_handoffs, load_arrivals,
-        store_load_standbys, load_operations,        store_load_skips};
+        store_load_standbys, load_operations,        store_load_skips,    store_load_windows};
     enum err_code code = ERR_NONE;
     for (size_t i = 0; code == ERR_NONE && i < sizeof(loaders) / sizeof(loaders[0]); i++)
         code = loaders[i](store, cluster, reterr);

@@ -26,16 +26,14 @@ void store_read_hold(sqlite3_stmt *statement, int first, struct hold *ret_hold)
 
 /* ---- "[[0,4,1000],[0,5,990]]" */
 
-char *store_print_paused(const struct placement_row *row)
+char *store_print_offsets(const struct input_offset *items, size_t count)
 {
     struct strbuf text = {0};
-    if (row->paused_t1.count == 0)
+    if (count == 0)
         return NULL;
-    for (size_t i = 0; i < row->paused_t1.count; i++) {
-        const struct input_offset *t1 = &row->paused_t1.items[i];
-        strbuf_printf(&text, "%s[%u,%u,%" PRId64 "]", i > 0 ? "," : "[", t1->topic, t1->partition,
-                      t1->offset);
-    }
+    for (size_t i = 0; i < count; i++)
+        strbuf_printf(&text, "%s[%u,%u,%" PRId64 "]", i > 0 ? "," : "[", items[i].topic,
+                      items[i].partition, items[i].offset);
     strbuf_printf(&text, "]");
     return strbuf_take(&text);
 }
@@ -54,9 +52,10 @@ static const char *parse_one(const char *text, struct input_offset *ret_t1)
     return text + bytes;
 }
 
-bool store_parse_paused(const char *text, struct placement_row *row)
+bool store_parse_offsets(const char *text, struct input_offset **ret_items, size_t *ret_count)
 {
-    size_t capacity = 0;
+    struct input_offset *items = NULL;
+    size_t count = 0, capacity = 0;
     bool valid = *text == '\0' || *text == '[';
     const char *at = text;
     while (valid && *at != '\0' && strcmp(at, "]") != 0) {
@@ -65,14 +64,17 @@ bool store_parse_paused(const char *text, struct placement_row *row)
         valid = end != NULL && (*end == ',' || strcmp(end, "]") == 0);
         if (!valid)
             break;
-        row->paused_t1.items = mem_grow(row->paused_t1.items, row->paused_t1.count, &capacity,
-                                        sizeof(struct input_offset));
-        row->paused_t1.items[row->paused_t1.count++] = t1;
+        items = mem_grow(items, count, &capacity, sizeof(*items));
+        items[count++] = t1;
         at = end;
     }
-    if (!valid)
-        free(row->paused_t1.items);
-    return valid;
+    if (!valid) {
+        free(items);
+        return false;
+    }
+    *ret_items = items;
+    *ret_count = count;
+    return true;
 }
 
 /* ---- maintenance */

@@ -280,6 +280,25 @@ static const char *const migrations[] = {
 
     "ALTER TABLE operations ADD COLUMN goal INTEGER;"
     "ALTER TABLE handoffs ADD COLUMN parent INTEGER;", /* of splits */
+
+    /* ---- 12: partitions are expanded */
+
+    "CREATE TABLE settle_windows ("
+    "  job TEXT NOT NULL REFERENCES jobs ON DELETE CASCADE,"
+    "  topic INTEGER NOT NULL,"
+    "  partition INTEGER NOT NULL,"
+    "  number INTEGER NOT NULL,"
+    "  first_end INTEGER NOT NULL,"
+    "  end INTEGER NOT NULL,"
+    "  fence INTEGER," /* NULL: it is open */
+    "  opened_at INTEGER NOT NULL,"
+    "  closed_at INTEGER,"
+    "  old_records INTEGER NOT NULL,"
+    "  old_at INTEGER,"
+    "  stale INTEGER NOT NULL,"
+    "  PRIMARY KEY (job, topic, partition)"
+    ") STRICT, WITHOUT ROWID;"
+    "ALTER TABLE operations ADD COLUMN ends TEXT;", /* [topic,partition,end] of each; NULL: none */
 };
 
 int store_schema_version(void)
@@ -293,15 +312,16 @@ const char *store_schema_migration(int version)
     return migrations[version - 1];
 }
 
-const char *const store_names_step[] = {"commit_starts", "sample",    "close_tasks", "fence",
-                                        "queue",         "hand_over", "even_out",    "split",
-                                        "end",           NULL};
+const char *const store_names_step[] = {
+    "commit_starts", "sample",      "close_tasks",       "fence", "queue", "hand_over", "even_out",
+    "split",         "record_ends", "create_partitions", "end",   NULL};
 const char *const store_names_kind[] = {"create_job", "delete_job",        "move",
-                                        "rebalance",  "expand_processors", NULL};
+                                        "rebalance",  "expand_processors", "expand_partitions",
+                                        NULL};
 
 #define OPERATION_COLUMNS                                                                          \
     "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at,"          \
-    " processor, target, goal"
+    " processor, target, goal, ends"
 #define ARRIVAL_COLUMNS                                                                            \
     "job, agent, incarnation, open, refused, refused_detail, refused_processor, refused_at"
 
@@ -310,6 +330,9 @@ const char *const store_names_kind[] = {"create_job", "delete_job",        "move
     " source_incarnation, source_epoch, target, target_incarnation, target_epoch, operation,"      \
     " reason, error, started_at, changed_at, stopped_at, learning_ms, caught_up_ms,"               \
     " releasing_ms, released_ms, activating_ms, output_gap_ms, parent"
+#define WINDOW_COLUMNS                                                                             \
+    "job, topic, partition, number, first_end, end, fence, opened_at, closed_at, old_records, "    \
+    "old_at, stale"
 #define EVENT_COLUMNS "id, at, kind, job, processor, agent, operation, actor, detail"
 #define UNFINISHED    "state IN ('pending', 'running')"
 #define ENDED         "state IN ('done', 'cancelled', 'failed')"
@@ -350,7 +373,7 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
     [STORE_WARNING_PUT] = "INSERT INTO job_warnings (job, number, warning) VALUES (?1, ?2, ?3)",
     [STORE_WARNING_LIST] = "SELECT warning FROM job_warnings WHERE job = ?1 ORDER BY number",
     [STORE_ORIGIN_COUNT] = "SELECT count(*) FROM origins WHERE job = ?1",
-    [STORE_ORIGIN_PUT] = "INSERT INTO origins (job, topic, partition, t0, start)"
+    [STORE_ORIGIN_PUT] = "INSERT OR IGNORE INTO origins (job, topic, partition, t0, start)"
                          " VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
     [STORE_ORIGIN_LIST] = "SELECT topic, partition, t0, start FROM origins WHERE job = ?1"
                           " ORDER BY topic, partition",
@@ -402,10 +425,10 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_OPERATION_PUT] =
         "INSERT INTO operations (" OPERATION_COLUMNS ")"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
         " ON CONFLICT (id) DO UPDATE SET kind = ?2, job = ?3, job_incarnation = ?4, state = ?5,"
         " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10,"
-        " processor = ?11, target = ?12, goal = ?13",
+        " processor = ?11, target = ?12, goal = ?13, ends = ?14",
     [STORE_OPERATION_LIST] =
         "SELECT " OPERATION_COLUMNS " FROM operations WHERE " UNFINISHED
         " OR id IN (SELECT id FROM operations WHERE NOT " UNFINISHED " ORDER BY id DESC LIMIT ?1)",
@@ -462,6 +485,10 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
                        " reason, actor, skipped_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     [STORE_SKIP_LIST] = "SELECT job, topic, partition, offset, processor, reason, actor, skipped_at"
                         " FROM skips",
+
+    [STORE_WINDOW_PUT] = "INSERT OR REPLACE INTO settle_windows (" WINDOW_COLUMNS ")"
+                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    [STORE_WINDOW_LIST] = "SELECT " WINDOW_COLUMNS " FROM settle_windows",
 
     [STORE_EVENT_PUT] = "INSERT INTO events (" EVENT_COLUMNS ")"
                         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

@@ -85,8 +85,8 @@ static enum err_code write_warnings(struct store *store, const struct job_row *r
     return code;
 }
 
-/* Origins never move (D1): once all are there, a change of the job has nothing to say about them.
- */
+/* Origins never move (D1): once all are there, a change of the job has nothing to say about them;
+ * an expansion adds those of new partitions. */
 static enum err_code write_origins(struct store *store, const struct job_row *row,
                                    struct err *reterr)
 {
@@ -150,7 +150,7 @@ static enum err_code write_placement(struct store *store, const struct placement
     store_bind_text(statement, 8, row->reason);
     store_bind_int(statement, 9, row->changed_at);
     store_bind_uint(statement, 10, row->handoff);
-    char *paused = store_print_paused(row);
+    char *paused = store_print_offsets(row->paused_t1.items, row->paused_t1.count);
     store_bind_text(statement, 11, paused);
     char *chosen = store_print_chosen(row);
     store_bind_text(statement, 12, chosen);
@@ -267,7 +267,11 @@ static enum err_code write_operation(struct store *store, const struct operation
     store_bind_known(statement, 11, row->processor);
     store_bind_text(statement, 12, row->target);
     store_bind_known(statement, 13, row->goal);
-    return store_run(store, STORE_OPERATION_PUT, reterr);
+    char *ends = store_print_offsets(row->ends.items, row->ends.count);
+    store_bind_text(statement, 14, ends);
+    enum err_code code = store_run(store, STORE_OPERATION_PUT, reterr);
+    free(ends);
+    return code;
 }
 
 static enum err_code write_arrival(struct store *store, const struct arrival_row *row,
@@ -381,6 +385,8 @@ static enum err_code write_change(struct store *store, const struct change *chan
         return store_write_maintenance(store, &change->maintenance, reterr);
     case CHANGE_SKIP:
         return store_write_skip(store, &change->skip, reterr);
+    case CHANGE_WINDOW:
+        return store_write_window(store, &change->window, reterr);
     case CHANGE_EVENT:
         return write_event(store, &change->event, reterr);
     case CHANGE_OBSERVATION:
@@ -401,6 +407,16 @@ static enum err_code write_changes(struct store *store, const struct update *upd
     return code;
 }
 
+/* The points of an operation's steps, for tests: the place is job/step. */
+static void pass_operations(const struct update *update, const char *name)
+{
+    for (size_t i = 0; i < update->changes.count; i++) {
+        const struct operation_row *row = &update->changes.items[i].operation;
+        if (update->changes.items[i].kind == CHANGE_OPERATION)
+            HOOK_AT(name, "%s/%s", row->job, schema_enum_name(store_names_step, (int)row->step));
+    }
+}
+
 /* The points of a hand-over's transition, for tests: the place is job/processor/state. */
 static void pass_handoffs(const struct update *update, const char *name)
 {
@@ -417,6 +433,7 @@ enum err_code store_commit(struct store *store, const struct update *update, str
     if (update->changes.count == 0)
         return ERR_NONE;
     pass_handoffs(update, "handoff_before_commit");
+    pass_operations(update, "operation_before_commit");
     (void)store_statement(store, STORE_BEGIN);
     enum err_code code = store_run(store, STORE_BEGIN, reterr);
     if (code == ERR_NONE)
@@ -427,7 +444,9 @@ enum err_code store_commit(struct store *store, const struct update *update, str
      * the database, or the next one, undoes. */
     if (code != ERR_NONE && sqlite3_get_autocommit(store->db) == 0)
         (void)sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
-    if (code == ERR_NONE)
+    if (code == ERR_NONE) {
         pass_handoffs(update, "handoff_after_commit");
+        pass_operations(update, "operation_after_commit");
+    }
     return code;
 }

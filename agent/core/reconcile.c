@@ -300,6 +300,22 @@ static enum err_code check_task(const struct document_task *task, const struct d
     return task->split_handoff == 0 ? ERR_NONE : check_split(task, job, reterr);
 }
 
+/* They are looked up by their order. */
+static enum err_code check_windows(const struct document_job *job, struct err *reterr)
+{
+    for (size_t i = 0; i < job->windows.count; i++) {
+        const struct settle_window *window = &job->windows.items[i], *before = window - 1;
+
+        if (window->topic >= job->spec.inputs.count || window->partition >= job->partitions)
+            return err_set(reterr, ERR_PROTOCOL, "a settle window of topic %u, partition %u",
+                           window->topic, window->partition);
+        if (i > 0 && (window->topic < before->topic ||
+                      (window->topic == before->topic && window->partition <= before->partition)))
+            return err_set(reterr, ERR_PROTOCOL, "settle windows do not ascend");
+    }
+    return ERR_NONE;
+}
+
 static enum err_code check_job(const struct document_job *job, struct err *reterr)
 {
     for (size_t i = 0; i < job->origins.count; i++) {
@@ -314,7 +330,7 @@ static enum err_code check_job(const struct document_job *job, struct err *reter
     if (job->processors_initial == 0 || job->processors < job->processors_initial)
         return err_set(reterr, ERR_PROTOCOL, "%u processors that were %u", job->processors,
                        job->processors_initial);
-    return ERR_NONE;
+    return check_windows(job, reterr);
 }
 
 static enum err_code check_jobs(const struct agent_document *document, const struct order *jobs,

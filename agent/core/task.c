@@ -73,20 +73,9 @@ void task_init(struct task *task, const struct task_config *config,
         .followed_ms = TASK_NEVER,
         .halted_offset = API_UNKNOWN,
     };
-    for (size_t i = 0; i < partition_count; i++) {
-        partitions[i].t1 = partitions[i].t1_asked = API_UNKNOWN;
-        partitions[i].position = partitions[i].t0;
-        partitions[i].checkpointed = partitions[i].t0;
-        partitions[i].limit = partitions[i].t0;
-        partitions[i].committing = API_UNKNOWN;
-        partitions[i].range = (struct task_range){API_UNKNOWN, API_UNKNOWN, API_UNKNOWN};
-        partitions[i].records = partitions[i].records_owed = API_UNKNOWN;
-        partitions[i].pinned_at = API_UNKNOWN;
-        partitions[i].rested = API_UNKNOWN;
-        partitions[i].chosen = (struct task_choice){API_UNKNOWN, API_UNKNOWN};
-        partitions[i].strange = false;
-        partitions[i].found = API_UNKNOWN;
-    }
+    for (size_t i = 0; i < partition_count; i++)
+        task_init_partition(&partitions[i]);
+    task_find_parents(task);
     fsm_init(&task->phase, &phase_table, TASK_PHASE_OPEN, now_ms);
 }
 
@@ -573,6 +562,7 @@ void task_step(struct task *task, const struct task_event *event, struct task_ac
     if (heard && !(answer && task->stopping && task->phase.state < TASK_PHASE_REPLAY))
         dispatch(task, event, ret_actions);
     settle(task, ret_actions, event->now_ms);
+    task_order(task, event->now_ms);
     ret_actions->wake_ms = next_wake(task, event->now_ms);
 }
 
@@ -583,7 +573,7 @@ void task_progress(struct task *task, size_t index, int64_t position, int64_t no
     assert(index < task->partition_count);
     assert(task_may_read(task));
     assert(position >= partition->position);
-    assert(position <= partition->limit);
+    assert(position <= task_limit(task, index));
     if (position == partition->position)
         return;
     partition->position = position;

@@ -81,6 +81,9 @@
 #define TASK_UNLIMITED    INT64_MAX
 #define TASK_ACTIONS_MAX  16
 #define TASK_DETAIL_BYTES 512
+/* Levels of linear hashing between one partition and API_PARTITIONS_MAX. */
+#define TASK_ANCESTORS_MAX 14
+#define TASK_NO_PARENT     SIZE_MAX
 
 enum task_phase {
     TASK_PHASE_OPEN,
@@ -265,6 +268,26 @@ struct task_event {
     const char *detail;          /* text for people; borrowed during the step */
 };
 
+/*
+ * The settle window of a partition that has descendants (D4), and what the task has met of
+ * old-count records: such as lie where their key was put before the topic was expanded.
+ */
+struct task_window {
+    /* as the coordinator says */
+    bool told;
+    uint64_t number;   /* rises each time that it is opened */
+    int64_t first_end; /* from there on keys are checked to belong to the processor */
+    int64_t end;       /* from there on old-count records are counted */
+    int64_t fence;     /* API_UNKNOWN: it is open */
+    /* as the task sees it */
+    bool stale;           /* an old-count record came past the fence: as good as open again */
+    uint64_t old_records; /* since the task's start */
+    int64_t old_at;       /* wall time of the last one; API_UNKNOWN: there was none */
+    int64_t quiet_ms;     /* since when there was none */
+    int64_t mark; /* an end that was asked for when it had been quiet for long enough; API_UNKNOWN:
+                     not yet */
+};
+
 struct task_partition {
     uint32_t topic, partition;
     bool owned;   /* in S1 */
@@ -294,6 +317,12 @@ struct task_partition {
     size_t skip_count;
     enum task_pin pin;
     int64_t pinned_at; /* stable end below the end when last looked; API_UNKNOWN: it was not */
+    size_t parent;     /* index of the partition that it was split from; TASK_NO_PARENT: none */
+    int64_t clear;     /* of one with a parent: records at or past it wait for its ancestors ... */
+    int64_t gate; /* ... and this will be it (API_UNKNOWN: not known) when they have been applied
+                     up to: */
+    int64_t needs[TASK_ANCESTORS_MAX]; /* nearest ancestor first */
+    struct task_window window;
 };
 
 struct task_config { /* fixed for the task's life; texts are borrowed from the owner */
@@ -305,9 +334,15 @@ struct task_config { /* fixed for the task's life; texts are borrowed from the o
     bool history_retained; /* the logic needs no more than the topic keeps */
     int64_t commit_interval_ms;
     int64_t checkpoint_interval_ms;
-    int64_t acceptable_lag;   /* records of a partition (D3.5) */
-    int64_t seed_records_min; /* so many to replay, and a copy's state is asked for first */
+    int64_t acceptable_lag;      /* records of a partition (D3.5) */
+    int64_t seed_records_min;    /* so many to replay, and a copy's state is asked for first */
+    uint32_t partitions_initial; /* N0; 0: there are no ancestors */
+    bool hold_descendants;       /* until the windows of all their ancestors are closed */
+    int64_t settle_ms;
 };
+
+/* By what descendants are held back: see task_order.c. */
+enum task_order { TASK_ORDER_NONE, TASK_ORDER_REPLAY, TASK_ORDER_LIVE };
 
 struct task {
     struct task_config config;
@@ -360,7 +395,11 @@ struct task {
     int64_t notice_due_ms; /* ACTIVE: a problem that is over has been shown long enough */
     int64_t retry_ms;
     int64_t backoff_ms; /* before the retry after the next failure */
-    char code[64];      /* problem; "" none */
+    int64_t asked_ms;   /* when ranges were asked for last */
+    enum task_order order;
+    bool has_descendants;
+    bool cleared;  /* something that was held may be read now */
+    char code[64]; /* problem; "" none */
     char detail[TASK_DETAIL_BYTES];
     int64_t problem_since_ms;
     size_t halted_index; /* the record that was refused; see task_halted */
@@ -408,7 +447,34 @@ int64_t task_caught_up_lag(const struct task *task);
 /* Of a learner: whether it has caught up waits for ranges to be looked at again. */
 bool task_awaits_ranges(const struct task *task);
 /* Ranges are being asked for, whoever wanted it: the next RANGES are not older than this. */
-void task_asks_ranges(struct task *task);
+void task_asks_ranges(struct task *task, int64_t now_ms);
+
+/* ---- more partitions (task_grow.c), and order among them (task_order.c) */
+
+/* It can be given more partitions as it is, when it is to become this; else it has to be closed and
+ * begun anew. */
+bool task_may_grow(const struct task *task, const struct task_desired *desired);
+/* Between two steps. `added` are copied, as for task_init; they stand behind those that are there.
+ */
+void task_grow(struct task *task, const struct task_partition *added, size_t count, int64_t now_ms);
+/* Records of the partition at or past it are not applied now. */
+int64_t task_limit(const struct task *task, size_t index);
+/* A record of the partition is held back for its ancestors, and newer ranges would say for which of
+ * theirs. */
+bool task_awaits_order(const struct task *task, size_t index);
+/* Since the last call something that was held back has become readable. */
+bool task_take_cleared(struct task *task);
+/* Between two steps: what the coordinator says of the partition's settle window; only that part of
+ * `told` counts. */
+void task_tell_window(struct task *task, size_t index, const struct task_window *told,
+                      int64_t now_ms);
+/* Right after task_count_record, of one with output: it was an old-count record. True: its window
+ * was closed. */
+bool task_meet_old(struct task *task, size_t index, int64_t now_ms, int64_t now_at);
+/* T1, when it is past an end that was asked for `settle_ms` after the last old-count record;
+ * API_UNKNOWN: not yet. */
+int64_t task_settled(const struct task *task, size_t index);
+
 /* True: QUERY_RANGES must also answer how topics are cleaned. */
 bool task_wants_policy(const struct task *task);
 /* The record is passed by somebody's word: it is not given to the logic, whether its outputs would

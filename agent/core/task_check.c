@@ -24,6 +24,8 @@ static const char *check_order(const struct task_partition *partition)
         return "the checkpoint is ahead of the state";
     if (partition->position > partition->limit)
         return "a position is past its limit";
+    if (partition->parent != TASK_NO_PARENT && partition->position > partition->clear)
+        return "a partition is ahead of what its ancestors allow";
     return NULL;
 }
 

@@ -79,6 +79,14 @@ void task_find_pinned(struct task *task);
 void task_unpin(struct task *task);           /* nothing is read any more */
 bool task_is_pinned(const struct task *task); /* any of S1 is, or may be */
 
+/* task_grow.c */
+void task_init_partition(struct task_partition *partition); /* but for place, owned and t0 */
+void task_find_parents(struct task *task);
+
+/* task_order.c */
+void task_order(struct task *task, int64_t now_ms); /* after each step */
+void task_find_settled(struct task *task);          /* there are new ranges */
+
 /* task_open.c */
 void task_store_opened(struct task *task, const struct task_event *event,
                        struct task_actions *actions);

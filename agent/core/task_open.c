@@ -100,8 +100,9 @@ static const char *judge_log(struct task *task, size_t *ret_index)
     return code;
 }
 
-void task_asks_ranges(struct task *task)
+void task_asks_ranges(struct task *task, int64_t now_ms)
 {
+    task->asked_ms = now_ms;
     for (size_t i = 0; i < task->partition_count; i++)
         task->partitions[i].t1_asked = task->partitions[i].t1;
 }
@@ -155,6 +156,7 @@ void task_ranges(struct task *task, const struct task_event *event, struct task_
             task->partitions[i].policy = event->policies[i];
     }
     task_find_pinned(task);
+    task_find_settled(task);
     if (phase == TASK_PHASE_LEARN || (phase >= TASK_PHASE_REPLAY && phase <= TASK_PHASE_PAUSED))
         watch_ranges(task, actions, event->now_ms);
     if (phase != TASK_PHASE_RANGES)

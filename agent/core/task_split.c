@@ -111,4 +111,5 @@ void task_forget(struct task *task)
     assert(kept > 0); /* a processor keeps the partition of its own number */
     task->halted_index = halted;
     task->partition_count = kept;
+    task_find_parents(task); /* they are known by their indexes */
 }

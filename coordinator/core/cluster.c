@@ -82,12 +82,14 @@ void cluster_destroy_job(struct job *job)
     for (size_t i = 0; i < job->processors.count + job->nascent; i++)
         cluster_finish_processor(&job->processors.items[i]);
     cluster_finish_skips(job);
+    cluster_finish_windows(job);
     free(job->processors.items);
     for (size_t i = 0; i < job->arrivals.count; i++)
         rows_finish_arrival(&job->arrivals.items[i]);
     free(job->arrivals.items);
     cluster_clear_findings(&job->topics);
     free(job->topics.findings.items);
+    free(job->topics.adopt_error);
     free(job->group.who);
     free(job->group.error);
     free(job->group.claim_error);

@@ -20,6 +20,7 @@
  *   - a processor of a stateful job that runs has at most spec.standbys standbys, on agents that
  * are here, by their present incarnations; none on its owner's agent, none on that of the target of
  * its hand-over, and no two on one;
+ *   - settle windows are of partitions of jobs that were expanded, in order, none twice;
  *   - there is at most one split of a job before its release. Its source is the owner of the
  * parent, whoever that becomes; the epoch of the new processor is handed out when the source is
  * told;
@@ -124,8 +125,10 @@ struct job_finding {
 };
 
 struct job_topics {
-    uint64_t call;  /* id of the Kafka call under way; 0: none */
-    int64_t due_ms; /* of the next one */
+    uint64_t call;     /* id of the Kafka call under way; 0: none */
+    int64_t due_ms;    /* of the next one */
+    int64_t adopt_ms;  /* partitions that others have added are not adopted before */
+    char *adopt_error; /* why they could not be; NULL: nobody has tried */
     struct {
         struct job_finding *items;
         size_t count, capacity;
@@ -145,6 +148,15 @@ struct job_group {
     char *claim_error;    /* why the last one failed; NULL: it did not */
 };
 
+struct window {
+    struct window_row row;
+    uint64_t epoch;    /* of the owner that reported last, */
+    uint64_t reported; /* ... and how many old-count records it had met */
+    uint64_t more;     /* of them the row does not have so many yet */
+    int64_t more_at;   /* when the last of those was met */
+    int64_t stored_ms;
+};
+
 struct job {
     struct job_row row;
     struct job_topics topics;
@@ -162,7 +174,11 @@ struct job {
     struct {
         struct skip_row *items;
         size_t count, capacity;
-    } skips;                 /* by topic, partition, offset */
+    } skips; /* by topic, partition, offset */
+    struct {
+        struct window *items;
+        size_t count, capacity;
+    } windows;               /* by topic, partition */
     uint64_t skips_decision; /* of this run's last one; 0: none. Learners follow no T1 before they
                                 work by a document of this run that has it */
     bool even;               /* by a plan of this run nobody is owed anything of it */
@@ -367,6 +383,8 @@ bool cluster_standby_ready(const struct cluster *cluster, const struct job *job,
 const struct skip_row *cluster_skip(const struct job *job, uint32_t topic, uint32_t partition,
                                     int64_t offset);
 size_t cluster_count_skips(const struct job *job, uint32_t topic, uint32_t partition);
+/* The settle window of the partition, or NULL. */
+struct window *cluster_window(const struct job *job, uint32_t topic, uint32_t partition);
 /* The agent works by a document that has all skips of the job: it may be told how far its owners
  * are. */
 bool cluster_knows_skips(const struct cluster *cluster, const struct job *job,

@@ -395,6 +395,9 @@ void cluster_apply(struct cluster *cluster, struct change *change)
     case CHANGE_SKIP:
         cluster_apply_skip(cluster, &change->skip);
         break;
+    case CHANGE_WINDOW:
+        cluster_apply_window(cluster, &change->window);
+        break;
     case CHANGE_OBSERVATION:
         apply_observation(cluster, &change->observation);
         break;

@@ -218,6 +218,8 @@ static const char *check_job(const struct cluster *cluster, const struct job *jo
         broken = check_nascent(cluster, job);
     if (broken == NULL)
         broken = cluster_check_skips(job);
+    if (broken == NULL)
+        broken = cluster_check_windows(job);
     for (uint32_t i = 0; broken == NULL && i < job->processors.count; i++) {
         broken = check_placement(cluster, job, i);
         if (broken == NULL)

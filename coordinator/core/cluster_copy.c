@@ -51,6 +51,7 @@ static void own_processor(struct processor *processor)
 
 static void own_findings(struct job_topics *topics)
 {
+    topics->adopt_error = rows_text_copy(topics->adopt_error);
     topics->findings.items = mem_memdup(topics->findings.items,
                                         topics->findings.count * sizeof(*topics->findings.items));
     topics->findings.capacity = topics->findings.count;
@@ -83,6 +84,11 @@ static struct job *copy_job(const struct job *job)
     copy->skips.capacity = copy->skips.count;
     for (size_t i = 0; i < copy->skips.count; i++)
         rows_copy_skip(&copy->skips.items[i], &job->skips.items[i]);
+    copy->windows.items =
+        mem_memdup(job->windows.items, job->windows.count * sizeof(*job->windows.items));
+    copy->windows.capacity = copy->windows.count;
+    for (size_t i = 0; i < copy->windows.count; i++)
+        rows_copy_window(&copy->windows.items[i].row, &job->windows.items[i].row);
     return copy;
 }
 

@@ -27,6 +27,12 @@ struct input_offset *cluster_list_skips(const struct job *job, const struct uint
 const char *cluster_check_skips(const struct job *job);
 void cluster_finish_skips(struct job *job);
 
+void cluster_apply_window(struct cluster *cluster, struct window_row *row); /* takes it */
+/* All windows of the job, for a document: free(). */
+struct settle_window *cluster_list_windows(const struct job *job);
+const char *cluster_check_windows(const struct job *job);
+void cluster_finish_windows(struct job *job);
+
 void cluster_finish_observed(struct processor_observed *observed);
 void cluster_finish_standby(struct standby *standby);
 void cluster_finish_processor(struct processor *processor);

@@ -137,6 +137,8 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
             mem_memdup(row->origins.items, row->origins.count * sizeof(*row->origins.items));
         ret_job->origins.count = row->origins.count;
     }
+    ret_job->windows.items = cluster_list_windows(job);
+    ret_job->windows.count = job->windows.count;
 }
 
 /* The same of a split, whose epoch is handed out by then. */

@@ -85,6 +85,12 @@ static uint32_t judge_partition_counts(const struct kafka_inspection *inspection
     return first != NULL ? first->partition_count : 0;
 }
 
+static bool doubles_to(uint32_t initial, uint32_t now)
+{
+    return now >= initial &&
+           linhash_split_pointer((struct linhash_size){.initial = initial, .now = now}) == 0;
+}
+
 static void judge_counts(const struct job_spec *spec, uint32_t partitions,
                          struct creation_verdict *verdict)
 {
@@ -98,6 +104,13 @@ static void judge_counts(const struct job_spec *spec, uint32_t partitions,
                   "must be at most the number of partitions today (%u), not %u: topics never lose "
                   "partitions",
                   partitions, spec->initial_partitions);
+    if (spec->initial_partitions != 0 && spec->initial_partitions < partitions &&
+        !doubles_to(spec->processors, spec->initial_partitions))
+        add_fault(verdict, "invalid_request", "/initial_partitions",
+                  "must be processors (%u) times a power of two when the topics have been expanded "
+                  "since, not %u: else a key's records are spread over processors; choose other "
+                  "processors",
+                  spec->processors, spec->initial_partitions);
 }
 
 static void judge_outputs(const struct kafka_inspection *inspection,
@@ -241,12 +254,6 @@ static void warn_of_history(const struct job_spec *spec, const struct kafka_insp
     }
 }
 
-static bool doubles_to(uint32_t initial, uint32_t now)
-{
-    return now >= initial &&
-           linhash_split_pointer((struct linhash_size){.initial = initial, .now = now}) == 0;
-}
-
 static void warn_of_counts(uint32_t processors_initial, uint32_t partitions_initial,
                            uint32_t partitions, struct creation_verdict *verdict)
 {
@@ -303,6 +310,20 @@ static void fill_offsets(const struct job_spec *spec, const struct kafka_inspect
     verdict->starts.count = at;
 }
 
+/* Of topics with partitions that were added before the job: from here on producers are expected to
+ * know of them. */
+static void fill_ends(const struct kafka_inspection *inspection, struct creation_verdict *verdict)
+{
+    if (verdict->partitions == verdict->partitions_initial)
+        return;
+    size_t count = inspection->inputs.count * verdict->partitions;
+    verdict->ends.items = mem_calloc(count, sizeof(struct input_offset));
+    for (uint32_t i = 0; i < inspection->inputs.count; i++)
+        for (uint32_t p = 0; p < verdict->partitions; p++)
+            verdict->ends.items[verdict->ends.count++] =
+                (struct input_offset){i, p, inspection->inputs.items[i].partitions.items[p].end};
+}
+
 void creation_judge(const struct job_spec *spec, const struct kafka_inspection *inspection,
                     struct creation_verdict *ret_verdict)
 {
@@ -327,6 +348,7 @@ void creation_judge(const struct job_spec *spec, const struct kafka_inspection *
     verdict->partitions_initial =
         spec->initial_partitions != 0 ? spec->initial_partitions : partitions;
     fill_offsets(spec, inspection, verdict);
+    fill_ends(inspection, verdict);
     warn_of_history(spec, inspection, verdict);
     warn_of_counts(spec->processors, verdict->partitions_initial, partitions, verdict);
 }
@@ -352,6 +374,7 @@ void creation_finish(struct creation_verdict *verdict)
     free(verdict->warnings.items);
     free(verdict->origins.items);
     free(verdict->starts.items);
+    free(verdict->ends.items);
     *verdict = (struct creation_verdict){0};
 }
 

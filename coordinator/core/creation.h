@@ -28,6 +28,10 @@ struct creation_verdict {
         struct input_offset *items;
         size_t count;
     } starts; /* first T1, in the same order */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } ends; /* of topics that have been expanded before: where they end now; else empty */
 };
 
 /* For a job that is to be created. */

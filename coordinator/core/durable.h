@@ -105,6 +105,17 @@ struct skip_row {
     int64_t skipped_at;
 };
 
+/* Of a partition that others were split off from; from the first expansion on. */
+struct window_row {
+    char *job;
+    struct settle_window window;
+    int64_t opened_at;
+    int64_t closed_at;    /* API_UNKNOWN: it is open */
+    uint64_t old_records; /* met since it was opened by an expansion, as far as they are stored */
+    int64_t old_at;       /* when the last of them was met; API_UNKNOWN */
+    bool stale;           /* it is open again: one was met after it was closed */
+};
+
 /* What people decided about an agent: of the id, whichever start it is. */
 struct agent_eligibility {
     bool cordoned;
@@ -207,7 +218,8 @@ enum operation_kind {
     OPERATION_KIND_DELETE_JOB,
     OPERATION_KIND_MOVE,
     OPERATION_KIND_REBALANCE,
-    OPERATION_KIND_EXPAND_PROCESSORS
+    OPERATION_KIND_EXPAND_PROCESSORS,
+    OPERATION_KIND_EXPAND_PARTITIONS
 };
 
 enum operation_step {
@@ -224,6 +236,9 @@ enum operation_step {
     OPERATION_STEP_EVEN_OUT, /* until no agent of the job is owed anything */
     /* expand_processors */
     OPERATION_STEP_SPLIT, /* one split after the other, until there are `goal` processors */
+    /* expand_partitions: SAMPLE, then */
+    OPERATION_STEP_RECORD_ENDS,       /* where the partitions end before there are more */
+    OPERATION_STEP_CREATE_PARTITIONS, /* then COMMIT_STARTS, of the new ones */
     OPERATION_STEP_END
 };
 
@@ -236,9 +251,13 @@ struct operation_row {
     enum operation_step step;
     int64_t processor; /* move; API_UNKNOWN */
     char *target;      /* move: agent id, or NULL */
-    int64_t goal;      /* expansions: the count that is wanted; API_UNKNOWN */
-    char *reason;      /* given by the caller, or NULL */
-    char *error;       /* why it failed, or what it retries; NULL */
+    struct {
+        struct input_offset *items;
+        size_t count;
+    } ends;       /* expand_partitions: by topic then partition, of those before it; else empty */
+    int64_t goal; /* expansions: the count that is wanted; API_UNKNOWN */
+    char *reason; /* given by the caller, or NULL */
+    char *error;  /* why it failed, or what it retries; NULL */
     int64_t created_at;
     int64_t updated_at;
 };

@@ -261,38 +261,6 @@ static bool agent_equal(const struct agent_row *a, const struct agent_row *b)
            eligibility_equal(&a->eligibility, &b->eligibility) && drain_equal(&a->drain, &b->drain);
 }
 
-/* ---- operations */
-
-void rows_copy_operation(struct operation_row *ret_copy, const struct operation_row *row)
-{
-    *ret_copy = *row;
-    ret_copy->job = rows_text_copy(row->job);
-    ret_copy->job_incarnation = rows_text_copy(row->job_incarnation);
-    ret_copy->target = rows_text_copy(row->target);
-    ret_copy->reason = rows_text_copy(row->reason);
-    ret_copy->error = rows_text_copy(row->error);
-}
-
-void rows_finish_operation(struct operation_row *row)
-{
-    free(row->job);
-    free(row->job_incarnation);
-    free(row->target);
-    free(row->reason);
-    free(row->error);
-    *row = (struct operation_row){0};
-}
-
-static bool operation_equal(const struct operation_row *a, const struct operation_row *b)
-{
-    return a->id == b->id && a->kind == b->kind && rows_text_equal(a->job, b->job) &&
-           rows_text_equal(a->job_incarnation, b->job_incarnation) && a->state == b->state &&
-           a->step == b->step && a->processor == b->processor &&
-           rows_text_equal(a->target, b->target) && rows_text_equal(a->reason, b->reason) &&
-           rows_text_equal(a->error, b->error) && a->created_at == b->created_at &&
-           a->updated_at == b->updated_at;
-}
-
 /* ---- hand-overs */
 
 void rows_copy_handoff(struct handoff_row *ret_copy, const struct handoff_row *row)
@@ -497,6 +465,9 @@ void change_copy(struct change *ret_copy, const struct change *change)
     case CHANGE_SKIP:
         rows_copy_skip(&ret_copy->skip, &change->skip);
         return;
+    case CHANGE_WINDOW:
+        rows_copy_window(&ret_copy->window, &change->window);
+        return;
     case CHANGE_EVENT:
         schema_copy(&schema_event_view, &ret_copy->event, &change->event);
         return;
@@ -523,7 +494,7 @@ bool change_equal(const struct change *a, const struct change *b)
     case CHANGE_AGENT_REMOVED:
         return agent_equal(&a->agent, &b->agent);
     case CHANGE_OPERATION:
-        return operation_equal(&a->operation, &b->operation);
+        return rows_operation_equal(&a->operation, &b->operation);
     case CHANGE_HANDOFF:
         return handoff_equal(&a->handoff, &b->handoff);
     case CHANGE_ARRIVAL:
@@ -535,6 +506,8 @@ bool change_equal(const struct change *a, const struct change *b)
         return hold_equal(&a->maintenance.hold, &b->maintenance.hold);
     case CHANGE_SKIP:
         return skip_equal(&a->skip, &b->skip);
+    case CHANGE_WINDOW:
+        return rows_window_equal(&a->window, &b->window);
     case CHANGE_EVENT:
         return schema_equal(&schema_event_view, &a->event, &b->event);
     case CHANGE_OBSERVATION:
@@ -578,6 +551,9 @@ void change_finish(struct change *change)
         break;
     case CHANGE_SKIP:
         rows_finish_skip(&change->skip);
+        break;
+    case CHANGE_WINDOW:
+        rows_finish_window(&change->window);
         break;
     case CHANGE_EVENT:
         schema_free(&schema_event_view, &change->event);

@@ -18,6 +18,13 @@ void rows_copy_operation(struct operation_row *ret_copy, const struct operation_
 void rows_copy_handoff(struct handoff_row *ret_copy, const struct handoff_row *row);
 void rows_copy_arrival(struct arrival_row *ret_copy, const struct arrival_row *row);
 void rows_copy_skip(struct skip_row *ret_copy, const struct skip_row *row);
+bool rows_operation_equal(const struct operation_row *a, const struct operation_row *b);
+
+/* Those of windows are in cluster_window.c. */
+void rows_copy_window(struct window_row *ret_copy, const struct window_row *row);
+void rows_finish_window(struct window_row *row);
+bool rows_window_equal(const struct window_row *a, const struct window_row *b);
+
 void rows_copy_standby(struct standby_row *ret_copy, const struct standby_row *row);
 void rows_copy_hold(struct hold *ret_copy, const struct hold *hold);
 

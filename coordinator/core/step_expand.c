@@ -30,19 +30,6 @@ static void refuse(struct step *step, const char *detail)
 
 /* ---- what holds for both */
 
-/* The one of the job that has not ended, or NULL. */
-static const struct operation *find_expansion(const struct cluster *cluster, const struct job *job)
-{
-    for (size_t i = 0; i < cluster->operations.count; i++) {
-        const struct operation *operation = cluster->operations.items[i];
-        if (operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS &&
-            !view_operation_finished(operation->row.state) &&
-            strcmp(operation->row.job_incarnation, job->row.incarnation) == 0)
-            return operation;
-    }
-    return NULL;
-}
-
 /* A job that can be expanded now; NULL: answered why not. */
 static struct job *find_expandable(struct step *step)
 {
@@ -52,7 +39,7 @@ static struct job *find_expandable(struct step *step)
         step_problem(step, event->request, "job_not_found", "there is no job \"%s\"", event->name);
         return NULL;
     }
-    const struct operation *present = find_expansion(step->cluster, job);
+    const struct operation *present = step_find_expansion(step->cluster, job);
     if (job->row.state != JOB_STATE_RUNNING)
         step_problem(step, event->request, "expansion_refused", "job \"%s\" is %s, not running",
                      job->row.name, schema_enum_name(schema_names_job_state, (int)job->row.state));
@@ -269,7 +256,7 @@ static bool may_grow(const struct step *step, const struct job *job)
            !step->cluster->maintenance.hold.on && row->processors < most &&
            row->partitions == row->partitions_initial && !job->nascent &&
            step->event->now_ms >= job->expand_retry_ms &&
-           find_expansion(step->cluster, job) == NULL;
+           step_find_expansion(step->cluster, job) == NULL;
 }
 
 void step_expand_auto(struct step *step)
@@ -293,5 +280,5 @@ void step_expand(struct step *step)
     if (step->event->expansion.processors != API_UNKNOWN)
         expand_processors(step, job);
     else
-        refuse(step, "partitions can not be expanded in this version");
+        step_expand_partitions(step, job);
 }

@@ -161,6 +161,10 @@ void step_answer_operation_waits(struct step *step);
 uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                               enum operation_step first, const struct job_row *row,
                               const char *reason);
+void step_enter_operation_step(struct step *step, struct operation *operation,
+                               enum operation_step next);
+/* What it does now is done again after a while; `error`, which is shown, says why. */
+void step_retry_operation(struct step *step, struct operation *operation, const char *error);
 /* Ends it. `error` NULL: none. */
 void step_end_operation(struct step *step, struct operation *operation, enum operation_state state,
                         const char *error);
@@ -346,6 +350,17 @@ void step_note_active(struct step *step, struct processor *processor, struct cha
 
 void step_skip(struct step *step);
 
+/* ---- settle windows (step_window.c) */
+
+/* A window of each partition, with its end. */
+void step_open_windows(struct step *step, const struct job *job, const struct input_offset *ends,
+                       size_t count);
+/* As an agent was told of them, where that is newer. */
+void step_recover_windows(struct step *step, const struct job *job,
+                          const struct document_job *told);
+/* The processor's owner has reported under the placement's epoch. */
+void step_window_reports(struct step *step, const struct job *job, struct processor *processor);
+
 /* ---- committed offsets that somebody chooses (step_offsets.c) */
 
 void step_offsets(struct step *step);
@@ -381,6 +396,21 @@ void step_cancel_moves(struct step *step, const struct job *job, const char *err
 /* ---- more processors, more partitions (step_expand.c) */
 
 void step_expand(struct step *step);
+/* The one of the job, of either kind, that has not ended; or NULL. */
+struct operation *step_find_expansion(const struct cluster *cluster, const struct job *job);
+
+/* ---- more partitions (step_partitions.c) */
+
+/* Why there can not be so many, as far as the job itself says; NULL: nothing. free() */
+char *step_refuse_partitions(const struct job_row *row, int64_t wanted);
+void step_expand_partitions(struct step *step, struct job *job); /* as the event asks */
+/* The topics have been looked at. */
+void step_adopt_partitions(struct step *step, struct job *job,
+                           const struct kafka_inspection *inspection);
+void step_cancel_partitions(struct step *step, struct operation *operation);
+void step_end_expansions(struct step *step, const struct job *job, const char *error);
+void step_advance_partitions(struct step *step, struct operation *operation, struct job *job);
+void step_partitions_result(struct step *step, struct operation *operation, struct job *job);
 void step_advance_expansion(struct step *step, struct operation *operation, struct job *job);
 void step_cancel_expansion(struct step *step, struct operation *operation);
 /* A split has come to its end. */

@@ -253,6 +253,7 @@ static void begin_deletion(struct step *step, struct job *job)
         assert(creating != NULL);
         step_end_operation(step, creating, OPERATION_STATE_CANCELLED, "the job is being deleted");
     }
+    step_end_expansions(step, job, "the job is being deleted");
     step_cancel_moves(step, job, "the job is being deleted");
     step_cancel_handoffs(step, job, false, "the job is being deleted");
     step_end_standbys(step, job, "the job is being deleted");

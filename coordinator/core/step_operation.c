@@ -60,7 +60,8 @@ void step_end_operation(struct step *step, struct operation *operation, enum ope
     step_change(step, &change);
 }
 
-static void enter_step(struct step *step, struct operation *operation, enum operation_step next)
+void step_enter_operation_step(struct step *step, struct operation *operation,
+                               enum operation_step next)
 {
     struct change change = step_operation_change(operation);
     change.operation.step = next;
@@ -90,7 +91,7 @@ static void say_why(struct step *step, struct operation *operation, const char *
                "%s", error);
 }
 
-static void retry_later(struct step *step, struct operation *operation, const char *error)
+void step_retry_operation(struct step *step, struct operation *operation, const char *error)
 {
     int64_t backoff_ms = operation->backoff_ms * 2;
     if (backoff_ms < OPERATION_BACKOFF_MS_MIN)
@@ -205,7 +206,7 @@ static void finish_creation(struct step *step, struct operation *operation, stru
 static void end_starts(struct step *step, struct operation *operation, struct job *job)
 {
     if (job->row.spec.partitioner == PARTITIONER_AUTO)
-        enter_step(step, operation, OPERATION_STEP_SAMPLE);
+        step_enter_operation_step(step, operation, OPERATION_STEP_SAMPLE);
     else
         finish_creation(step, operation, job, NULL);
 }
@@ -294,7 +295,7 @@ static void wait_for_closing(struct step *step, struct operation *operation, con
     if (operation->retry_ms == 0)
         operation->retry_ms = step->event->now_ms + CLOSE_PATIENCE_MS;
     if (open == NULL && job->row.spec.delivery == DELIVERY_EXACTLY_ONCE) {
-        enter_step(step, operation, OPERATION_STEP_FENCE);
+        step_enter_operation_step(step, operation, OPERATION_STEP_FENCE);
         call_fence(step, operation, job);
     } else if (open == NULL) {
         finish_deletion(step, operation, job);
@@ -314,6 +315,10 @@ static void advance(struct step *step, struct operation *operation)
     if (operation->row.kind == OPERATION_KIND_MOVE ||
         operation->row.kind == OPERATION_KIND_REBALANCE) {
         step_advance_move(step, operation, job);
+        return;
+    }
+    if (operation->row.kind == OPERATION_KIND_EXPAND_PARTITIONS) {
+        step_advance_partitions(step, operation, job);
         return;
     }
     if (operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS) {
@@ -367,7 +372,7 @@ static void judge_commit(struct step *step, struct operation *operation, struct 
     if (difference != NULL) {
         /* The refusal explains more than what was found there afterwards. */
         bool explained = result->failed && result->detail != NULL;
-        retry_later(step, operation, explained ? result->detail : difference);
+        step_retry_operation(step, operation, explained ? result->detail : difference);
     } else {
         end_starts(step, operation, job);
     }
@@ -381,19 +386,23 @@ void step_operation_result(struct step *step, struct operation *operation)
     const char *detail = result->detail != NULL ? result->detail : "no detail was given";
     assert(job != NULL);
     operation->call = 0;
+    if (operation->row.kind == OPERATION_KIND_EXPAND_PARTITIONS) {
+        step_partitions_result(step, operation, job);
+        return;
+    }
     switch (operation->row.step) {
     case OPERATION_STEP_COMMIT_STARTS:
         judge_commit(step, operation, job);
         return;
     case OPERATION_STEP_SAMPLE:
         if (result->failed)
-            retry_later(step, operation, detail);
+            step_retry_operation(step, operation, detail);
         else
             finish_creation(step, operation, job, &result->sample);
         return;
     case OPERATION_STEP_FENCE:
         if (result->failed)
-            retry_later(step, operation, detail);
+            step_retry_operation(step, operation, detail);
         else
             finish_deletion(step, operation, job);
         return;

@@ -243,6 +243,7 @@ static void take_job(struct recovered *recovered, const struct document_job *tol
     }
     fill_row(step, told, version.decision, &change.job);
     step_change(step, &change);
+    step_recover_windows(step, cluster_job(step->cluster, told->name), told);
     recovered->jobs_taken++;
     step_event(step, (struct event_about){"job_recovered", .job = told->name},
                "incarnation %s, as document %llu.%llu of an agent describes it", told->incarnation,

@@ -106,6 +106,7 @@ static void judge(struct step *step, struct job *job, struct processor *processo
     if (job->row.state != JOB_STATE_RUNNING || report->role != TASK_ROLE_ACTIVE ||
         report->epoch != processor->placement.epoch)
         return;
+    step_window_reports(step, job, processor);
     step_split_source_reported(step, job, processor);
     if (step_handoff_owner_reported(step, processor))
         return;

@@ -64,6 +64,13 @@ static struct job *find_asked(const struct cluster *cluster, uint64_t call)
     return NULL; /* deleted meanwhile */
 }
 
+static void judge(struct step *step, struct job *job)
+{
+    const struct kafka_inspection *inspection = &step->event->kafka.inspection;
+    step_adopt_partitions(step, job, inspection);
+    watch_judge(&job->row, inspection, step->event->now_at, &job->topics);
+}
+
 void step_topics_result(struct step *step)
 {
     struct cluster *cluster = step->cluster;
@@ -81,5 +88,5 @@ void step_topics_result(struct step *step)
     job->topics.due_ms =
         now_ms + (result->refused && interval_ms < TOPICS_RETRY_MS ? TOPICS_RETRY_MS : interval_ms);
     if (!result->failed) /* else what was found last is still the best that is known */
-        watch_judge(&job->row, &result->inspection, step->event->now_at, &job->topics);
+        judge(step, job);
 }

@@ -76,6 +76,10 @@ void step_operation_cancel(struct step *step)
         step_cancel_move(step, cluster_operation(step->cluster, row->id));
         return;
     }
+    if (!view_operation_finished(row->state) && row->kind == OPERATION_KIND_EXPAND_PARTITIONS) {
+        step_cancel_partitions(step, cluster_operation(step->cluster, row->id));
+        return;
+    }
     if (!view_operation_finished(row->state) && row->kind == OPERATION_KIND_EXPAND_PROCESSORS) {
         step_cancel_expansion(step, cluster_operation(step->cluster, row->id));
         return;

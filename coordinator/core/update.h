@@ -27,6 +27,7 @@ enum change_kind {
     CHANGE_STANDBY_REMOVED, /* standby.job, .processor and .agent only */
     CHANGE_MAINTENANCE,
     CHANGE_SKIP,
+    CHANGE_WINDOW,
     CHANGE_EVENT,
     CHANGE_OBSERVATION /* T1/T2 of a processor; not a decision, written in slices */
 };
@@ -54,6 +55,7 @@ struct change { /* owns its row */
         struct standby_row standby;
         struct maintenance_row maintenance;
         struct skip_row skip;
+        struct window_row window;
         struct event_view event;
         struct observation_row observation;
     };
@@ -73,6 +75,8 @@ enum kafka_call_kind {
     KAFKA_CALL_GROUPS, /* who is in each of `groups` */
     KAFKA_CALL_CLAIM,  /* what is committed, again with the metadata of `offsets`, which the broker
                           refuses while the group has members; then read back */
+    KAFKA_CALL_CREATE_PARTITIONS, /* each input gets `partitions`, if it has fewer; then how many
+                                     each has */
     KAFKA_CALL_STAMPS, /* what the group has committed for the first `partitions` of each input */
     KAFKA_CALL_COUNT
 };
@@ -95,7 +99,8 @@ struct kafka_call { /* owns its texts */
     } inputs;
     char *output, *dead_letter;              /* INSPECT, TOPICS; may be NULL */
     bool transactions;                       /* INSPECT: exactly_once needs brokers >= 2.5 */
-    uint32_t partitions_initial, partitions; /* SAMPLE; STAMPS has the latter alone */
+    uint32_t partitions_initial, partitions; /* SAMPLE; STAMPS and
+                                                CREATE_PARTITIONS have the latter alone */
     struct {
         struct kafka_offset *items;
         size_t count;
@@ -219,7 +224,7 @@ void update_change(struct update *update, struct cluster *cluster, struct change
 
 /*
  * Applies one row while loading; takes it. Rows of a kind arrive in any order; meta first, jobs
- * before placements, observations, hand-overs, arrivals, standbys and skips.
+ * before placements, observations, hand-overs, arrivals, standbys, skips and windows.
  */
 void cluster_apply(struct cluster *cluster, struct change *change);
 

@@ -153,6 +153,8 @@ const char *view_operation_kind(enum operation_kind kind)
         return "rebalance";
     case OPERATION_KIND_EXPAND_PROCESSORS:
         return "expand_processors";
+    case OPERATION_KIND_EXPAND_PARTITIONS:
+        return "expand_partitions";
     }
     assert(!"a kind of operation");
     return NULL;
@@ -181,6 +183,10 @@ static const char *step_text(enum operation_step step)
         return "waiting for the hand-over, see /v1/handoffs";
     case OPERATION_STEP_EVEN_OUT:
         return "waiting until the job's processors are spread evenly, see /v1/handoffs";
+    case OPERATION_STEP_RECORD_ENDS:
+        return "noting where the partitions end";
+    case OPERATION_STEP_CREATE_PARTITIONS:
+        return "adding partitions to the input topics";
     case OPERATION_STEP_SPLIT:
         return "splitting processors, one after the other, see /v1/handoffs";
     case OPERATION_STEP_END:

@@ -59,11 +59,17 @@ static bool judge_there(struct look *look, const char *role, const struct kafka_
 static bool judge_partitions(struct look *look, const struct kafka_topic *topic)
 {
     uint32_t now = topic->partition_count, known = look->row->partitions;
-    if (now > known)
+    if (now > known) {
+        char *refusal = step_refuse_partitions(look->row, now);
+        if (refusal == NULL)
+            refusal = rows_text_copy(look->before->adopt_error);
         add(look, "partitions_changed", topic->name,
             step_text("input \"%s\" has %u partitions, the job reads the first %u: nobody reads "
-                      "what is written to the others",
-                      topic->name, now, known));
+                      "what is written to the others%s%s",
+                      topic->name, now, known, refusal != NULL ? "; " : "",
+                      refusal != NULL ? refusal : ""));
+        free(refusal);
+    }
     if (now < known)
         add(look, "topic_recreated", topic->name,
             step_text("input \"%s\" has %u partitions, it had %u: topics never lose partitions, so "

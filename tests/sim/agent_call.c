@@ -166,6 +166,8 @@ static void call(struct world *world, struct sim_task *task, enum task_action ac
 void agent_observe_ranges(struct world *world, struct sim_task *task)
 {
     call(world, task, TASK_ACTION_QUERY_RANGES);
+    task->core.asked_ms = world->now_ms;
+    task->order_held = false;
     task->call.observing = true;
     task->call.deadline_ms = world->now_ms + RANGES_TIMEOUT_MS;
 }

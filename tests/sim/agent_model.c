@@ -121,10 +121,69 @@ static struct task_config make_config(const struct document_job *job, uint32_t p
         .checkpoint_interval_ms = 400,
         .acceptable_lag = job->spec.acceptable_lag,
         .seed_records_min = 30,
+        .partitions_initial = job->partitions_initial,
+        .settle_ms = job->spec.settle_ms,
     };
 
     memcpy(config.incarnation, job->incarnation, sizeof(config.incarnation));
     return config;
+}
+
+void agent_take_partitions(const struct document_job *job, const struct document_task *told,
+                           struct sim_task *task)
+{
+    task->inbox.read_count = (uint32_t)told->read.count;
+    for (size_t i = 0; i < told->read.count; i++) {
+        task->inbox.read[i] = told->read.items[i];
+        task->inbox.origins[i] = origin_of(job, told->read.items[i]);
+    }
+    memset(task->inbox.windows, 0, sizeof(task->inbox.windows));
+    for (size_t i = 0; i < job->windows.count; i++)
+        task->inbox.windows[job->windows.items[i].partition] = job->windows.items[i];
+}
+
+static void use_windows(const struct world *world, struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        const struct settle_window *window = &task->inbox.windows[agent_partition(task, i)];
+        struct task_window told = {.told = window->number > 0,
+                                   .number = window->number,
+                                   .first_end = window->first_end,
+                                   .end = window->end,
+                                   .fence = window->number > 0 ? window->fence : API_UNKNOWN};
+
+        task_tell_window(&task->core, i, &told, world->now_ms);
+    }
+}
+
+/* False: it is to begin anew (agent/task_grow.c). */
+static bool grow(struct world *world, struct sim_task *task, const struct task_desired *desired)
+{
+    struct task_partition added[KAFKA_PARTITIONS_MAX] = {0};
+    size_t count = 0, before = task->core.partition_count;
+
+    if (task->inbox.read_count == before)
+        return true;
+    if (!task_may_grow(&task->core, desired) || !task->consumer_open || world_chance(world, 100)) {
+        world->tally->of[TALLY_GROWN_ANEW]++;
+        return false;
+    }
+    for (uint32_t i = 0; i < task->inbox.read_count; i++) {
+        bool known = false;
+
+        for (size_t k = 0; k < before; k++)
+            known = known || agent_partition(task, k) == task->inbox.read[i];
+        if (!known)
+            added[count++] = (struct task_partition){
+                .partition = task->inbox.read[i], .owned = true, .t0 = task->inbox.origins[i]};
+    }
+    world->tally->of[desired->learner ? TALLY_GROWN_LEARNER : TALLY_GROWN]++;
+    task_grow(&task->core, added, count, world->now_ms);
+    for (size_t i = before; i < task->core.partition_count; i++)
+        task->next[i] = task->core.partitions[i].position;
+    world_trace(world, "agent %zu task %u: has grown to %zu partitions", task->agent,
+                task->processor, task->core.partition_count);
+    return true;
 }
 
 struct sim_task *agent_task_start(struct world *world, size_t agent, const struct sim_slot *slot)
@@ -153,6 +212,8 @@ struct sim_task *agent_task_start(struct world *world, size_t agent, const struc
     (void)use_skips(task);
     agent_take_split(told, task);
     agent_use_split(world, task, &task->core.desired);
+    agent_take_partitions(&slot->job, told, task);
+    use_windows(world, task);
     agent_event(task, TASK_EVENT_START, NULL, NULL)->offsets =
         told->paused_t1.count > 0 ? find_rested(task) : NULL;
     agent_publish(world, task);
@@ -206,6 +267,11 @@ static struct sim_report report_of(const struct sim_task *task)
         report.t0[agent_partition(task, i)] = core->partitions[i].t0;
         report.t1[agent_partition(task, i)] = core->partitions[i].t1;
         report.t2[agent_partition(task, i)] = core->partitions[i].position;
+        report.windows[agent_partition(task, i)] =
+            (struct window_report){.partition = core->partitions[i].partition,
+                                   .number = core->partitions[i].window.number,
+                                   .old_at = API_UNKNOWN,
+                                   .settled = task_settled(core, i)};
     }
     size_t index;
     if (task_halted(core, &index, &report.halted_offset))
@@ -265,6 +331,7 @@ static void give_next(struct world *world, struct sim_task *task)
 
 static void take_desired(struct world *world, struct sim_task *task)
 {
+    struct task_desired desired;
     struct task_event *event;
 
     world->tally->of[TALLY_STANDBY_LEARNS] +=
@@ -274,12 +341,18 @@ static void take_desired(struct world *world, struct sim_task *task)
         (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
         return;
     }
+    desired = desired_of(task->inbox.role, task->inbox.epoch, task->inbox.handoff,
+                         task->inbox.release, task->inbox.paused);
+    desired.seed = task->inbox.seed;
+    desire_hold(&desired, task->inbox.frozen, task->inbox.waiting);
+    if (!grow(world, task, &desired)) {
+        (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
+        return;
+    }
+    use_windows(world, task);
     event = agent_event(task, TASK_EVENT_DESIRED, NULL, NULL);
-    event->desired = desired_of(task->inbox.role, task->inbox.epoch, task->inbox.handoff,
-                                task->inbox.release, task->inbox.paused);
-    event->desired.seed = task->inbox.seed;
-    agent_use_split(world, task, &event->desired);
-    desire_hold(&event->desired, task->inbox.frozen, task->inbox.waiting);
+    agent_use_split(world, task, &desired);
+    event->desired = desired;
     event->offsets = task->inbox.rested ? find_rested(task) : NULL;
     event->restart = use_skips(task) || task->inbox.skip_poison != task->skip_poison;
     task->skip_poison = task->inbox.skip_poison;
@@ -377,7 +450,7 @@ static void wait(struct world *world, struct sim_task *task)
 {
     task->wait_ms =
         task->wake_ms < world->now_ms + WAIT_MS_MAX ? task->wake_ms : world->now_ms + WAIT_MS_MAX;
-    if (task->worked)
+    if (task_take_cleared(&task->core) || task->worked)
         task->wait_ms = world->now_ms;
     checks_turn(world, task);
     task->worked = false;
@@ -408,6 +481,8 @@ static void run_stage(struct world *world, struct sim_task *task)
     case SIM_STAGE_CLIENTS:
         task->stage = SIM_STAGE_TICK;
         agent_poll_producer(world, task);
+        if (task->order_held)
+            task->ranges_due_ms = world->now_ms;
         if (task->consumer_open && task->core.assigned && world->now_ms >= task->ranges_due_ms) {
             task->ranges_due_ms = world->now_ms + RANGES_INTERVAL_MS;
             agent_observe_ranges(world, task);

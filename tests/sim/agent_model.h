@@ -34,8 +34,9 @@ struct sim_report { /* what one task says of itself (agent/task_report.c) */
     int64_t caught_up_lag;
     int64_t t0[KAFKA_PARTITIONS_MAX], t1[KAFKA_PARTITIONS_MAX]; /* by partition */
     int64_t t2[KAFKA_PARTITIONS_MAX];
-    size_t halted_partition; /* the record that stops it */
-    int64_t halted_offset;   /* API_UNKNOWN: none does */
+    struct window_report windows[KAFKA_PARTITIONS_MAX]; /* number 0: it was told of none */
+    size_t halted_partition;                            /* the record that stops it */
+    int64_t halted_offset;                              /* API_UNKNOWN: none does */
     char code[64];
 };
 
@@ -97,7 +98,7 @@ struct sim_task {
     bool waits_for_flush; /* an action needs the checkpoint under way to end */
     enum sim_stage stage;
     uint32_t read_left;
-    bool worked, poked;
+    bool worked, poked, order_held;
     int64_t wake_ms, wait_ms, ranges_due_ms, report_due_ms;
     struct { /* a snapshot on its way */
         bool active, cancelled;
@@ -125,7 +126,11 @@ struct sim_task {
         int64_t followed[KAFKA_PARTITIONS_MAX]; /* by partition */
         bool paused, frozen, waiting;
         enum task_seed seed;
-        bool rested; /* `t1` is known */
+        uint32_t read_count; /* partitions; in the order of `read` */
+        uint32_t read[KAFKA_PARTITIONS_MAX];
+        int64_t origins[KAFKA_PARTITIONS_MAX];              /* likewise */
+        struct settle_window windows[KAFKA_PARTITIONS_MAX]; /* by partition; number 0: none */
+        bool rested;                                        /* `t1` is known */
         int64_t t1[KAFKA_PARTITIONS_MAX];
         struct input_offset skips[API_SKIPS_MAX];
         size_t skip_count;
@@ -212,6 +217,9 @@ int64_t agent_due_ms(const struct sim_task *task);
 
 struct task_event *agent_event(struct sim_task *task, enum task_event_kind kind, const char *code,
                                const char *detail);
+/* As `told` says, into the task's inbox. */
+void agent_take_partitions(const struct document_job *job, const struct document_task *told,
+                           struct sim_task *task);
 size_t agent_partition(const struct sim_task *task, size_t index); /* Kafka's number */
 /* agent_call.c */
 void agent_act(struct world *world, struct sim_task *task, enum task_action action);

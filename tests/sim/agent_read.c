@@ -124,10 +124,11 @@ static bool work_record(struct world *world, struct sim_task *task, size_t index
 
 static bool is_held(const struct world *world, struct sim_task *task, size_t index, int64_t needed)
 {
-    int64_t limit = task->core.partitions[index].limit;
+    int64_t limit = task_limit(&task->core, index);
 
     if (needed <= limit)
         return false;
+    task->order_held = task->order_held || task_awaits_order(&task->core, index);
     task_progress(&task->core, index, limit, world->now_ms);
     return true;
 }

@@ -42,6 +42,15 @@ static void fill_consuming(const struct sim_report *report, struct task_report *
             ret_report->consuming.items[ret_report->consuming.count++] = i;
 }
 
+static void fill_windows(const struct sim_report *report, struct task_report *ret_report)
+{
+    ret_report->windows.items =
+        mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(*ret_report->windows.items));
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        if (report->windows[i].number > 0)
+            ret_report->windows.items[ret_report->windows.count++] = report->windows[i];
+}
+
 static void fill_halted(const struct sim_report *report, struct task_report *ret_report)
 {
     if (report->halted_offset == API_UNKNOWN)
@@ -68,6 +77,7 @@ static void fill_report(const struct world *world, const struct document_job *jo
         .caught_up_lag = report->caught_up_lag};
     fill_progress(world, report, ret_report);
     fill_consuming(report, ret_report);
+    fill_windows(report, ret_report);
     fill_halted(report, ret_report);
     if (report->code[0] == '\0')
         return;
@@ -152,6 +162,7 @@ static void slot_desire(const struct world *world, struct sim_slot *slot)
     slot->task->inbox.waiting = slot->job.waiting;
     slot->task->inbox.rested = slot->told.paused_t1.count > 0;
     agent_take_rested(&slot->told, slot->task->inbox.t1);
+    agent_take_partitions(&slot->job, &slot->told, slot->task);
     agent_take_skips(world, &slot->told, slot->task);
     slot->task->inbox.skip_poison = slot->job.spec.on_error == ON_ERROR_SKIP;
     slot->task->poked = true;

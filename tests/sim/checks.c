@@ -187,6 +187,11 @@ void checks_start(struct world *world, size_t partition, int64_t offset)
     world->checks.committed[partition] = world->checks.highest[partition] = offset;
 }
 
+bool checks_is_untouched(const struct world *world, size_t partition)
+{
+    return partition >= world->config.partitions && world->checks.stamped[partition] == 0;
+}
+
 void checks_started(struct world *world)
 {
     for (uint32_t i = 0; i < world->kafka.processor_count; i++)
@@ -212,9 +217,12 @@ static bool follows_nothing(const struct sim_task *task)
     return true;
 }
 
+/* Of what was added since it was told the last one it knows nothing. */
 static bool is_vector(const struct sim_task *task, const struct checks_vector *vector)
 {
     for (size_t i = 0; i < task->core.partition_count; i++) {
+        if (task->core.partitions[i].t1 == API_UNKNOWN)
+            continue;
         if (task->core.partitions[i].t1 != vector->of[agent_partition(task, i)])
             return false;
     }
@@ -269,7 +277,8 @@ void checks_released(struct world *world, const struct sim_report *report)
     struct checks *checks = &world->checks;
 
     for (size_t i = 0; i < world->kafka.partition_count && world->config.exactly_once; i++) {
-        if (kafka_processor_of(&world->kafka, i) != report->processor)
+        if (kafka_processor_of(&world->kafka, i) != report->processor ||
+            report->t0[i] == API_UNKNOWN) /* it has not heard of an expansion yet */
             continue;
         if (checks->stamped[i] < report->epoch)
             checks_fail(world, "partition %zu: released under epoch %llu, the stamp is of %llu", i,

@@ -134,6 +134,9 @@ struct kafka_watcher checks_watcher(struct world *world);
 
 /* An offset that the coordinator commits at the start. */
 void checks_start(struct world *world, size_t partition, int64_t offset);
+/* It was added by an expansion, and no owner has stamped it yet: those that are at work do so with
+ * their next commit, under the fence that they have. */
+bool checks_is_untouched(const struct world *world, size_t partition);
 void checks_started(struct world *world); /* all of them have been told */
 void checks_finish(struct checks *checks);
 void checks_core(struct world *world, struct sim_task *task, int phase_before);

@@ -241,7 +241,8 @@ static void check_activation(struct world *world, uint32_t processor, uint64_t e
     if (epoch > checks->believed[processor])
         checks->believed[processor] = epoch;
     for (size_t i = 0; i < world->kafka.partition_count && world->config.exactly_once; i++) {
-        if (kafka_processor_of(&world->kafka, i) == processor && checks->stamped[i] < epoch)
+        if (kafka_processor_of(&world->kafka, i) == processor && checks->stamped[i] < epoch &&
+            !checks_is_untouched(world, i))
             checks_fail(world,
                         "processor %u is taken for active under epoch %llu, but partition "
                         "%zu has the stamp of %llu",
@@ -461,6 +462,8 @@ static const struct {
     {"drain_requested", TALLY_DRAIN, true},
     {"drain_changed", TALLY_DRAIN_CHANGED, true},
     {"drain_done", TALLY_DRAIN_DONE, false},
+    {"expansion_done", TALLY_EXPANDED, false},
+    {"settle_window_closed", TALLY_WINDOW_CLOSED, false},
     {"drain_cancelled", TALLY_DRAIN_CANCELLED, true},
     {"drain_overdue", TALLY_DRAIN_OVERDUE, true},
     {"coordinator_started", TALLY_HOST_START, true},

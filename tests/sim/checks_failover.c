@@ -68,6 +68,9 @@ static void check_standby(struct world *world, uint32_t processor, const struct 
         size_t partition = agent_partition(task, i);
         int64_t t1 = told_t1(at, partition);
 
+        /* Added a moment ago: the owner is lost before it has told of it. There is little in it. */
+        if (t1 == API_UNKNOWN && partition >= world->config.partitions)
+            continue;
         if (t1 == API_UNKNOWN ||
             task->core.partitions[i].position + world->config.acceptable_lag < t1)
             checks_fail(world,

@@ -32,6 +32,10 @@ static bool is_same_key(const struct change *a, const struct change *b)
     case CHANGE_SKIP:
         return strcmp(a->skip.job, b->skip.job) == 0 && a->skip.topic == b->skip.topic &&
                a->skip.partition == b->skip.partition && a->skip.offset == b->skip.offset;
+    case CHANGE_WINDOW:
+        return strcmp(a->window.job, b->window.job) == 0 &&
+               a->window.window.topic == b->window.window.topic &&
+               a->window.window.partition == b->window.window.partition;
     case CHANGE_ARRIVAL:
         return strcmp(a->arrival.job, b->arrival.job) == 0 &&
                strcmp(a->arrival.agent, b->arrival.agent) == 0;
@@ -81,6 +85,8 @@ static const char *job_of(const struct change *row)
         return row->standby.job;
     case CHANGE_SKIP:
         return row->skip.job;
+    case CHANGE_WINDOW:
+        return row->window.job;
     case CHANGE_OBSERVATION:
         return row->observation.job;
     default:
@@ -201,7 +207,7 @@ void durable_load(const struct durable_model *durable, struct cluster *cluster)
     static const enum change_kind order[] = {CHANGE_META,        CHANGE_JOB,       CHANGE_AGENT,
                                              CHANGE_PLACEMENT,   CHANGE_OPERATION, CHANGE_HANDOFF,
                                              CHANGE_OBSERVATION, CHANGE_ARRIVAL,   CHANGE_STANDBY,
-                                             CHANGE_MAINTENANCE, CHANGE_SKIP};
+                                             CHANGE_MAINTENANCE, CHANGE_SKIP,      CHANGE_WINDOW};
 
     for (size_t k = 0; k < sizeof(order) / sizeof(order[0]); k++) {
         for (size_t i = 0; i < durable->count; i++) {

@@ -141,6 +141,11 @@ static void carry_out(struct world *world, const struct kafka_call *call,
     case KAFKA_CALL_GROUPS:
         list_members(world, call, result);
         return;
+    case KAFKA_CALL_CREATE_PARTITIONS:
+        if (call->partitions > world->kafka.partition_count)
+            kafka_grow(&world->kafka, call->partitions);
+        inspect(world, call, &result->inspection);
+        return;
     case KAFKA_CALL_CLAIM: /* of jobs that start elsewhere than this world's */
     case KAFKA_CALL_COUNT:
         break;

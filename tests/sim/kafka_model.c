@@ -12,7 +12,6 @@ void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
 {
     assert(partitions <= KAFKA_PARTITIONS_MAX);
     assert(processors <= partitions);
-    model->partition_count = partitions;
     model->processor_count = processors;
     model->watcher = watcher;
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++) {
@@ -24,12 +23,23 @@ void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
         model->group.of[i].offset = API_UNKNOWN;
         for (size_t k = 0; k < KAFKA_PROCESSORS_MAX; k++)
             model->transactions[k].offsets.of[i].offset = API_UNKNOWN;
-        if (i < partitions)
-            partition->before =
-                mem_grow(NULL, 0, &partition->before_capacity, sizeof(*partition->before));
-        if (i < partitions)
-            partition->before[0] = (struct kafka_counts){{0}};
     }
+    kafka_grow(model, partitions);
+}
+
+void kafka_grow(struct kafka_model *model, size_t partitions)
+{
+    assert(partitions <= KAFKA_PARTITIONS_MAX);
+    for (size_t i = 0; i < partitions; i++) {
+        struct kafka_log *partition = &model->partitions[i];
+
+        if (partition->before != NULL)
+            continue;
+        partition->before =
+            mem_grow(NULL, 0, &partition->before_capacity, sizeof(*partition->before));
+        partition->before[0] = (struct kafka_counts){{0}};
+    }
+    model->partition_count = partitions;
 }
 
 void kafka_close(struct kafka_model *model)

@@ -118,6 +118,8 @@ enum kafka_reply {
 void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
                 struct kafka_watcher watcher);
 void kafka_close(struct kafka_model *model);
+/* More input partitions, at most KAFKA_PARTITIONS_MAX. */
+void kafka_grow(struct kafka_model *model, size_t partitions);
 uint32_t kafka_processor_of(const struct kafka_model *model, size_t partition);
 
 /* ---- the input's side */

@@ -150,6 +150,7 @@ static void make_spec(const struct world *world, struct job_spec *ret_spec)
     ret_spec->processors = (uint32_t)config->processors;
     ret_spec->start = START_EARLIEST;
     ret_spec->acceptable_lag = config->acceptable_lag;
+    ret_spec->settle_ms = 2000;
     ret_spec->max_learners = config->max_learners;
     ret_spec->standbys = config->standbys;
     ret_spec->seed = (enum seed)(config->seed / 6 % 3);
@@ -257,7 +258,7 @@ void operator_rebalance(struct world *world)
 }
 
 /* One more, or as many as there can be. */
-static void expand(struct world *world)
+static void expand_processors(struct world *world)
 {
     const struct job *job = host_job(world);
     struct coord_event event = {.kind = COORD_EVENT_EXPAND, .name = mem_strdup(WORLD_JOB)};
@@ -379,15 +380,30 @@ static void skip_any(struct world *world)
     (void)host_ask(world, &event);
 }
 
+/* By doubling; refused where the world's counts do not allow it. */
+static void double_partitions(struct world *world)
+{
+    struct coord_event event = {.kind = COORD_EVENT_EXPAND, .name = mem_strdup(WORLD_JOB)};
+
+    event.expansion.processors = API_UNKNOWN;
+    event.expansion.partitions = (int64_t)world->kafka.partition_count * 2;
+    if (event.expansion.partitions > KAFKA_PARTITIONS_MAX)
+        event.expansion.partitions = 1; /* which is refused */
+    (void)host_ask(world, &event);
+}
+
 void operator_strike(struct world *world)
 {
     if (!world->host.loaded || world->config.left_alone)
         return;
     if (world->config.expands && world->steps % 4 == 0) {
-        expand(world);
+        expand_processors(world);
         return;
     }
-    switch (world_between(world, 0, 18)) {
+    switch (world_between(world, 0, 19)) {
+    case 19:
+        double_partitions(world);
+        break;
     case 0:
         operator_rebalance(world);
         break;

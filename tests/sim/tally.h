@@ -58,6 +58,11 @@
     X(PLAN_MOVED, "requests with a plan that moved what it says")                                  \
     X(PLAN_EMPTY, "... whose plan moves nothing")                                                  \
     X(PLAN_STALE, "... refused: something else would have moved")                                  \
+    X(EXPANDED, "expansions of partitions done")                                                   \
+    X(WINDOW_CLOSED, "settle windows closed")                                                      \
+    X(GROWN, "owners at work that took more partitions")                                           \
+    X(GROWN_LEARNER, "learners that did")                                                          \
+    X(GROWN_ANEW, "tasks that began anew for them")                                                \
     X(CORDONED, "agents cordoned")                                                                 \
     X(UNCORDONED, "agents uncordoned")                                                             \
     X(DRAIN, "drains begun")                                                                       \

@@ -49,7 +49,12 @@ static const char *miss_at_work(const struct world *world, uint32_t processor)
 static bool is_read(const struct world *world, uint32_t processor)
 {
     const struct sim_task *task = world_active(world, processor);
+    size_t wanted = 0;
 
+    for (size_t i = 0; i < host_job(world)->row.partitions; i++)
+        wanted += kafka_processor_of(&world->kafka, i) == processor;
+    if (task->core.partition_count != wanted)
+        return false; /* it has not heard of an expansion yet */
     for (size_t i = 0; i < task->core.partition_count; i++) {
         size_t partition = agent_partition(task, i);
         int64_t end = kafka_end_of(&world->kafka, partition);

@@ -132,19 +132,18 @@ Test(store_pause, offsets_are_read_as_they_are_written_and_nothing_else_is)
                                          "[[0,1,2]]]",
                                          "[[0,1,2],[0,2]]",
                                          "[[0,1,2];[0,2,2]]"};
-    struct placement_row row = {0};
-    cr_assert_null(store_print_paused(&row));
-    cr_assert(store_parse_paused("", &row));
-    cr_assert_eq(row.paused_t1.count, 0);
-    cr_assert(store_parse_paused("[[0,1,2],[3,4,5]]", &row));
-    cr_assert_eq(row.paused_t1.count, 2);
-    cr_assert_eq(row.paused_t1.items[1].offset, 5);
-    char *text = store_print_paused(&row);
+    struct input_offset *items = NULL;
+    size_t count = 9;
+    cr_assert_null(store_print_offsets(NULL, 0));
+    cr_assert(store_parse_offsets("", &items, &count));
+    cr_assert_eq(count, 0);
+    cr_assert(store_parse_offsets("[[0,1,2],[3,4,5]]", &items, &count));
+    cr_assert_eq(count, 2);
+    cr_assert_eq(items[1].offset, 5);
+    char *text = store_print_offsets(items, count);
     cr_assert_str_eq(text, "[[0,1,2],[3,4,5]]");
     free(text);
-    free(row.paused_t1.items);
-    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
-        row = (struct placement_row){0};
-        cr_assert_not(store_parse_paused(broken[i], &row), "%s", broken[i]);
-    }
+    free(items);
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+        cr_assert_not(store_parse_offsets(broken[i], &items, &count), "%s", broken[i]);
 }

@@ -216,7 +216,7 @@ void rig_go(struct rig *rig, enum task_phase phase)
     for (int i = 0; i < STEPS_MAX && rig_phase(rig) != phase; i++) {
         if (rig_phase(rig) == TASK_PHASE_REPLAY && !rig->task.waiting) {
             for (size_t k = 0; k < rig->task.partition_count; k++)
-                rig_read(rig, k, rig->task.partitions[k].limit);
+                rig_read(rig, k, task_limit(&rig->task, k));
             (void)rig_give(rig, TASK_EVENT_TICK);
             continue;
         }

@@ -327,7 +327,7 @@ Test(task_open, unknown_ranges_are_asked_again_and_never_taken_for_empty)
 Test(task_open, an_end_that_was_asked_for_before_t1_was_read_truncates_nothing)
 {
     rig_go(rig, TASK_PHASE_RANGES);
-    task_asks_ranges(&rig->task);
+    task_asks_ranges(&rig->task, rig->now_ms);
     rig_go(rig, TASK_PHASE_ACTIVE);
     rig->ranges[0].end = rig->task.partitions[0].t1 - 1;
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "");
@@ -337,7 +337,7 @@ Test(task_open, a_log_that_ends_before_t1_is_given_a_bounded_wait)
 {
     rig_go(rig, TASK_PHASE_REPLAY);
     rig->ranges[1] = (struct task_range){0, 45, 45};
-    task_asks_ranges(&rig->task);
+    task_asks_ranges(&rig->task, rig->now_ms);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "X!");
     cr_assert_str_eq(rig->task.code, "topic_truncated");
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_CLOSED), "");

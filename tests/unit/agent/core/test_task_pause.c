@@ -331,7 +331,7 @@ Test(task_pause, a_truncated_topic_is_noticed)
     pause_at_60();
     for (size_t i = 0; i < RIG_PARTITIONS; i++)
         rig->ranges[i].end = rig->ranges[i].stable_end = 55;
-    task_asks_ranges(&rig->task);
+    task_asks_ranges(&rig->task, rig->now_ms);
     (void)rig_give(rig, TASK_EVENT_RANGES);
     cr_assert_eq(task_state(&rig->task), TASK_STATE_FAILED);
     cr_assert_str_eq(rig->task.code, "topic_truncated");

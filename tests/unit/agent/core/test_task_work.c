@@ -306,7 +306,7 @@ Test(task_work, a_truncated_log_is_seen_while_active)
 {
     rig_go(rig, TASK_PHASE_ACTIVE);
     rig->ranges[0].end = 49;
-    task_asks_ranges(&rig->task);
+    task_asks_ranges(&rig->task, rig->now_ms);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "X!");
     cr_assert_str_eq(rig->task.code, "topic_truncated");
 }
@@ -315,7 +315,7 @@ Test(task_work, an_end_that_is_older_than_what_was_committed_truncates_nothing)
 {
     rig_go(rig, TASK_PHASE_ACTIVE);
     rig->ranges[0].end = rig->task.partitions[0].t1;
-    task_asks_ranges(&rig->task);
+    task_asks_ranges(&rig->task, rig->now_ms);
     rig->task.partitions[0].t1 += 7;
     rig->task.partitions[0].position += 7;
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_RANGES), "");

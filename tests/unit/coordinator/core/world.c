@@ -175,6 +175,11 @@ void world_copy(struct cluster *ret_copy, const struct cluster *from)
                 cluster,
                 &(struct change){.kind = CHANGE_SKIP, .skip = from->jobs.items[i]->skips.items[s]});
     for (size_t i = 0; i < from->jobs.count; i++)
+        for (size_t k = 0; k < from->jobs.items[i]->windows.count; k++)
+            world_copy_change(
+                cluster, &(struct change){.kind = CHANGE_WINDOW,
+                                          .window = from->jobs.items[i]->windows.items[k].row});
+    for (size_t i = 0; i < from->jobs.count; i++)
         world_copy_standbys(cluster, from->jobs.items[i]);
     for (size_t i = 0; i < from->handoffs.count; i++)
         world_copy_change(cluster, &(struct change){.kind = CHANGE_HANDOFF,
@@ -368,6 +373,9 @@ void world_reply_well(struct world *world)
     case KAFKA_CALL_INSPECT:
     case KAFKA_CALL_TOPICS:
         result.inspection = world_inspection(call, PARTITIONS);
+        break;
+    case KAFKA_CALL_CREATE_PARTITIONS:
+        result.inspection = world_inspection(call, call->partitions);
         break;
     case KAFKA_CALL_COMMIT:
         result.committed.items = mem_calloc(call->offsets.count, sizeof(struct kafka_offset));

@@ -56,6 +56,11 @@ static void check_same_job(const struct job *a, const struct job *b)
     for (size_t i = 0; i < a->skips.count; i++)
         cr_assert(ROWS_EQUAL(CHANGE_SKIP, skip, a->skips.items[i], b->skips.items[i]),
                   "skip %zu of %s", i, a->row.name);
+    cr_assert_eq(a->windows.count, b->windows.count);
+    for (size_t i = 0; i < a->windows.count; i++)
+        cr_assert(
+            ROWS_EQUAL(CHANGE_WINDOW, window, a->windows.items[i].row, b->windows.items[i].row),
+            "settle window %zu of %s", i, a->row.name);
     cr_assert_eq(a->arrivals.count, b->arrivals.count);
     for (size_t i = 0; i < a->arrivals.count; i++)
         cr_assert(ROWS_EQUAL(CHANGE_ARRIVAL, arrival, a->arrivals.items[i], b->arrivals.items[i]),
@@ -240,6 +245,20 @@ void world_check_documents(const struct cluster *cluster, struct world_documents
 
 /* ---- the trace */
 
+static void trace_arrival(struct strbuf *trace, const struct arrival_row *row)
+{
+    strbuf_printf(trace, "  arrival of %s to %s %s\n", row->agent, row->job,
+                  row->open ? "open" : "closed");
+}
+
+static void trace_window(struct strbuf *trace, const struct window_row *row)
+{
+    strbuf_printf(trace,
+                  "  window %s/%u/%u number %" PRIu64 " end %" PRId64 " fence %" PRId64 "%s\n",
+                  row->job, row->window.topic, row->window.partition, row->window.number,
+                  row->window.end, row->window.fence, row->stale ? " again" : "");
+}
+
 static void trace_change(struct strbuf *trace, const struct change *change)
 {
     switch (change->kind) {
@@ -289,9 +308,11 @@ static void trace_change(struct strbuf *trace, const struct change *change)
         strbuf_printf(trace, "  skip %s/%u/%u at %" PRId64 "\n", change->skip.job,
                       change->skip.topic, change->skip.partition, change->skip.offset);
         return;
+    case CHANGE_WINDOW:
+        trace_window(trace, &change->window);
+        return;
     case CHANGE_ARRIVAL:
-        strbuf_printf(trace, "  arrival of %s to %s %s\n", change->arrival.agent,
-                      change->arrival.job, change->arrival.open ? "open" : "closed");
+        trace_arrival(trace, &change->arrival);
         return;
     case CHANGE_STANDBY:
     case CHANGE_STANDBY_REMOVED:

@@ -1,0 +1,558 @@
+/*
+ * More partitions: the operation expand_partitions, for those that somebody asks for and for those
+ * that somebody has added to the topics already, which are adopted.
+ *
+ *   SAMPLE             by which hash keys lie where they are: the new count must place them so, too
+ *   RECORD_ENDS        where each partition ends: from there on a record whose key will belong to a
+ *                      new partition is an old-count record
+ *   CREATE_PARTITIONS  of each input topic that has fewer
+ *   COMMIT_STARTS      0 for the new ones, where the group holds nothing yet
+ *   END                the map has them; settle windows are open; agents are told
+ *
+ * Each is repeated after a restart and judged by what Kafka says (D6). Until END nobody reads the
+ * new partitions. Since N0 = M0 * 2^j no key changes its processor, and a partition and its
+ * descendants have one owner (D2): nothing moves.
+ *
+ * Of topics that somebody else has expanded the ends are those of the moment at which it was seen.
+ * Old-count records from before that are not counted, but their order is kept like that of the
+ * others: the new partitions are read only when there is a window.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/schema.h"
+#include "api/stamp.h"
+#include "common/hash/linhash.h"
+#include "common/mem.h"
+#include "coordinator/core/creation.h"
+#include "coordinator/core/step_group.h"
+#include "coordinator/core/step_job.h"
+#include "coordinator/core/view.h"
+
+/* After an attempt to adopt partitions has failed, the next look that finds them waits so long. */
+#define ADOPT_RETRY_MS 600000
+
+/* ---- what is refused */
+
+char *step_refuse_partitions(const struct job_row *row, int64_t wanted)
+{
+    struct linhash_size size = {.initial = row->processors_initial, .now = row->partitions_initial};
+    if (wanted <= row->partitions)
+        return step_text("the job has %u partitions already, and topics never lose any: ask for "
+                         "more than that",
+                         row->partitions);
+    if (wanted > API_PARTITIONS_MAX)
+        return step_text("%" PRId64 " partitions are more than a job may have (%d)", wanted,
+                         API_PARTITIONS_MAX);
+    if (size.now < size.initial || linhash_split_pointer(size) != 0)
+        return step_text("the job began with %u partitions and %u processors: only of partitions "
+                         "that are processors times a power of two do keys stay on their "
+                         "processors; create a new job with other processors, from the same group",
+                         size.now, size.initial);
+    if (row->partitioner == EFFECTIVE_PARTITIONER_OPAQUE)
+        return step_text("nobody knows how keys are spread over partitions, so nobody could say "
+                         "where they would go: %s",
+                         row->partitioner_reason);
+    return NULL;
+}
+
+static bool is_expansion(const struct operation *operation, const struct job *job)
+{
+    return (operation->row.kind == OPERATION_KIND_EXPAND_PARTITIONS ||
+            operation->row.kind == OPERATION_KIND_EXPAND_PROCESSORS) &&
+           !view_operation_finished(operation->row.state) &&
+           strcmp(operation->row.job_incarnation, job->row.incarnation) == 0;
+}
+
+struct operation *step_find_expansion(const struct cluster *cluster, const struct job *job)
+{
+    for (size_t i = 0; i < cluster->operations.count; i++)
+        if (is_expansion(cluster->operations.items[i], job))
+            return cluster->operations.items[i];
+    return NULL;
+}
+
+/* ---- life */
+
+static struct operation *begin(struct step *step, const struct job *job, uint32_t wanted,
+                               const char *reason)
+{
+    uint64_t id = step_start_operation(step, OPERATION_KIND_EXPAND_PARTITIONS,
+                                       OPERATION_STEP_SAMPLE, &job->row, reason);
+    struct change change = step_operation_change(cluster_operation(step->cluster, id));
+    change.operation.goal = wanted;
+    step_change(step, &change);
+    step_event(step, (struct event_about){"expansion_began", .job = job->row.name, .operation = id},
+               "partitions: %u to %u; %s", job->row.partitions, wanted,
+               reason != NULL ? reason : "asked for without a reason");
+    return cluster_operation(step->cluster, id);
+}
+
+static void fail(struct step *step, struct operation *operation, struct job *job, const char *error)
+{
+    job->topics.adopt_ms = step->event->now_ms + ADOPT_RETRY_MS;
+    rows_text_set(&job->topics.adopt_error, error);
+    step_event(step,
+               (struct event_about){"expansion_failed", .job = job->row.name,
+                                    .operation = operation->row.id, .actor = ACTOR_COORDINATOR},
+               "%s", error);
+    step_end_operation(step, operation, OPERATION_STATE_FAILED, error);
+}
+
+void step_expand_partitions(struct step *step, struct job *job)
+{
+    const struct expansion_request *wish = &step->event->expansion;
+    char *refusal = step_refuse_partitions(&job->row, wish->partitions);
+    if (refusal != NULL) {
+        step_problem(step, step->event->request, "expansion_refused", "%s", refusal);
+        free(refusal);
+    } else if (wish->dry_run) {
+        struct expansion_plan *plan = mem_calloc(1, sizeof(*plan));
+        *plan = (struct expansion_plan){.job = mem_strdup(job->row.name),
+                                        .processors = job->row.processors,
+                                        .partitions = (uint32_t)wish->partitions};
+        step_answer(step, step->event->request, 200, &schema_expansion_plan, plan);
+    } else {
+        step_answer_operation(step, step->event->request, 202,
+                              begin(step, job, (uint32_t)wish->partitions, wish->reason));
+    }
+}
+
+/* As long as nothing was done to the topics. */
+void step_cancel_partitions(struct step *step, struct operation *operation)
+{
+    if (operation->row.step == OPERATION_STEP_SAMPLE ||
+        operation->row.step == OPERATION_STEP_RECORD_ENDS) {
+        step_end_operation(step, operation, OPERATION_STATE_CANCELLED, "asked for");
+        step_answer_operation(step, step->event->request, 200, operation);
+        return;
+    }
+    step_problem(step, step->event->request, "operation_not_cancellable",
+                 "op-%" PRIu64 ": partitions have been added, and topics never lose any",
+                 operation->row.id);
+}
+
+void step_end_expansions(struct step *step, const struct job *job, const char *error)
+{
+    struct operation *operation = step_find_expansion(step->cluster, job);
+    if (operation != NULL)
+        step_end_operation(step, operation, OPERATION_STATE_CANCELLED, error);
+}
+
+/* ---- partitions that somebody else has added */
+
+/* How many partitions all inputs have, when that is more than the job knows; else 0. */
+static uint32_t count_common(const struct job_row *row, const struct kafka_inspection *inspection)
+{
+    uint32_t count = inspection->inputs.count > 0 ? inspection->inputs.items[0].partition_count : 0;
+    for (size_t i = 0; i < inspection->inputs.count; i++)
+        if (!inspection->inputs.items[i].exists ||
+            inspection->inputs.items[i].partition_count != count)
+            return 0;
+    return inspection->inputs.count == row->spec.inputs.count && count > row->partitions ? count
+                                                                                         : 0;
+}
+
+void step_adopt_partitions(struct step *step, struct job *job,
+                           const struct kafka_inspection *inspection)
+{
+    uint32_t count = count_common(&job->row, inspection);
+    if (count == 0 || job->row.state != JOB_STATE_RUNNING || cluster_is_held(job) ||
+        step->event->now_ms < job->topics.adopt_ms ||
+        step_find_expansion(step->cluster, job) != NULL)
+        return;
+    char *refusal = step_refuse_partitions(&job->row, count);
+    if (refusal == NULL)
+        (void)begin(step, job, count, "somebody else has added partitions to the inputs");
+    free(refusal);
+}
+
+/* ---- SAMPLE */
+
+static void call_sample(struct step *step, struct operation *operation, const struct job *job)
+{
+    struct kafka_call *call = step_call(step, KAFKA_CALL_SAMPLE, &job->row.spec, job->row.name);
+    call->partitions_initial = job->row.partitions_initial;
+    call->partitions = job->row.partitions;
+    operation->call = call->id;
+}
+
+static void set_partitioner(struct step *step, const struct job *job,
+                            enum effective_partitioner partitioner, const char *reason)
+{
+    struct change change = step_job_change(job);
+    change.job.partitioner = partitioner;
+    rows_text_set(&change.job.partitioner_reason, reason);
+    step_change(step, &change);
+}
+
+/* What was found must be what is known; where nothing is known, something must be found. */
+static void judge_sample(struct step *step, struct operation *operation, struct job *job)
+{
+    char *reason;
+    enum effective_partitioner known = job->row.partitioner;
+    enum effective_partitioner found = creation_partitioner(&step->event->kafka.sample, &reason);
+    bool nothing = found == EFFECTIVE_PARTITIONER_UNDETERMINED;
+    char *error = NULL;
+    if (nothing && known == EFFECTIVE_PARTITIONER_UNDETERMINED)
+        error = step_text("nobody knows yet how keys are spread over partitions: %s; try again "
+                          "when there are records, or create the job with its \"partitioner\"",
+                          reason);
+    else if (!nothing && known != EFFECTIVE_PARTITIONER_UNDETERMINED && found != known)
+        error = step_text("keys do not lie where %s puts them: %s",
+                          schema_enum_name(schema_names_effective_partitioner, (int)known), reason);
+    else if (found == EFFECTIVE_PARTITIONER_OPAQUE)
+        error = step_text("%s", reason);
+    if (error == NULL && known == EFFECTIVE_PARTITIONER_UNDETERMINED)
+        set_partitioner(step, job, found, reason);
+    if (error != NULL)
+        fail(step, operation, job, error);
+    else
+        step_enter_operation_step(step, operation, OPERATION_STEP_RECORD_ENDS);
+    free(error);
+    free(reason);
+}
+
+/* ---- RECORD_ENDS */
+
+static void call_inspect(struct step *step, struct operation *operation, const struct job *job)
+{
+    operation->call = step_call(step, KAFKA_CALL_INSPECT, &job->row.spec, job->row.name)->id;
+}
+
+/* Why the topics do not allow it, or NULL; free(). */
+static char *judge_topics(const struct job *job, const struct operation *operation,
+                          const struct kafka_inspection *inspection, bool *ret_known)
+{
+    *ret_known = inspection->inputs.count == job->row.spec.inputs.count;
+    for (size_t i = 0; i < inspection->inputs.count; i++) {
+        const struct kafka_topic *topic = &inspection->inputs.items[i];
+        if (!topic->exists)
+            return step_text("input \"%s\" does not exist any more", topic->name);
+        if (topic->partition_count > operation->row.goal)
+            return step_text("input \"%s\" has %u partitions already, more than the %" PRId64
+                             " that are wanted: all inputs need the same number",
+                             topic->name, topic->partition_count, operation->row.goal);
+        if (topic->partition_count < job->row.partitions)
+            return step_text("input \"%s\" has %u partitions, it had %u: it was deleted and "
+                             "created again",
+                             topic->name, topic->partition_count, job->row.partitions);
+        *ret_known = *ret_known && topic->partition_count != 0 &&
+                     topic->partitions.count >= job->row.partitions;
+        for (size_t p = 0; p < topic->partitions.count; p++)
+            *ret_known = *ret_known && topic->partitions.items[p].end >= 0;
+    }
+    return NULL;
+}
+
+/* Of the partitions that the job has: what new ones hold is theirs from the start. */
+static void record_ends(struct step *step, struct operation *operation, const struct job *job,
+                        const struct kafka_inspection *inspection)
+{
+    struct change change = step_operation_change(operation);
+    size_t count = inspection->inputs.count * job->row.partitions, at = 0;
+    free(change.operation.ends.items);
+    change.operation.ends.items = mem_calloc(count, sizeof(struct input_offset));
+    for (uint32_t i = 0; i < inspection->inputs.count; i++)
+        for (uint32_t p = 0; p < job->row.partitions; p++)
+            change.operation.ends.items[at++] =
+                (struct input_offset){i, p, inspection->inputs.items[i].partitions.items[p].end};
+    change.operation.ends.count = at;
+    change.operation.updated_at = step->event->now_at;
+    step_change(step, &change);
+    step_enter_operation_step(step, operation, OPERATION_STEP_CREATE_PARTITIONS);
+}
+
+static void judge_inspection(struct step *step, struct operation *operation, struct job *job)
+{
+    const struct kafka_inspection *inspection = &step->event->kafka.inspection;
+    bool known;
+    char *error = judge_topics(job, operation, inspection, &known);
+    if (error != NULL)
+        fail(step, operation, job, error);
+    else if (!known)
+        step_retry_operation(step, operation, "Kafka did not say where all partitions end");
+    else
+        record_ends(step, operation, job, inspection);
+    free(error);
+}
+
+/* ---- CREATE_PARTITIONS */
+
+static void call_create(struct step *step, struct operation *operation, const struct job *job)
+{
+    struct kafka_call *call =
+        step_call(step, KAFKA_CALL_CREATE_PARTITIONS, &job->row.spec, job->row.name);
+    call->partitions = (uint32_t)operation->row.goal;
+    operation->call = call->id;
+}
+
+static void judge_creation(struct step *step, struct operation *operation, struct job *job)
+{
+    const struct kafka_inspection *inspection = &step->event->kafka.inspection;
+    bool known, all = inspection->inputs.count == job->row.spec.inputs.count;
+    char *error = judge_topics(job, operation, inspection, &known);
+    for (size_t i = 0; i < inspection->inputs.count; i++)
+        all = all && inspection->inputs.items[i].partition_count == operation->row.goal;
+    if (error != NULL)
+        fail(step, operation, job, error);
+    else if (!all)
+        step_retry_operation(step, operation, "not all brokers know the new partitions yet");
+    else
+        step_enter_operation_step(step, operation, OPERATION_STEP_COMMIT_STARTS);
+    free(error);
+}
+
+/* ---- COMMIT_STARTS */
+
+static void call_stamps(struct step *step, struct operation *operation, const struct job *job)
+{
+    struct kafka_call *call = step_call(step, KAFKA_CALL_STAMPS, &job->row.spec, job->row.name);
+    call->partitions = (uint32_t)operation->row.goal;
+    operation->call = call->id;
+}
+
+/* What the group holds of the new partitions, by topic, then partition; NULL where it is nothing.
+ * free() */
+static const struct kafka_offset **list_held(const struct job *job, uint32_t wanted,
+                                             const struct kafka_result *result)
+{
+    uint32_t before = job->row.partitions, added = wanted - before;
+    const struct kafka_offset **held =
+        mem_calloc(job->row.spec.inputs.count * added, sizeof(*held));
+    for (size_t i = 0; i < result->committed.count; i++) {
+        const struct kafka_offset *offset = &result->committed.items[i];
+        if (offset->topic < job->row.spec.inputs.count && offset->partition >= before &&
+            offset->partition < wanted && offset->offset != API_UNKNOWN)
+            held[(size_t)offset->topic * added + offset->partition - before] = offset;
+    }
+    return held;
+}
+
+static bool is_ours(const struct job *job, const struct kafka_offset *held)
+{
+    struct stamp stamp;
+    return held->metadata != NULL && stamp_parse(held->metadata, &stamp) &&
+           strcmp(stamp.incarnation, job->row.incarnation) == 0;
+}
+
+static void finish(struct step *step, struct operation *operation, struct job *job);
+
+static void call_commit(struct step *step, struct operation *operation, const struct job *job,
+                        const struct kafka_offset *const *held)
+{
+    uint32_t before = job->row.partitions, added = (uint32_t)operation->row.goal - before;
+    size_t count = job->row.spec.inputs.count * added;
+    struct kafka_call *call = step_call(step, KAFKA_CALL_COMMIT, &job->row.spec, job->row.name);
+    call->offsets.items = mem_calloc(count, sizeof(struct kafka_offset));
+    for (size_t i = 0; i < count; i++) {
+        uint32_t partition = before + (uint32_t)(i % added);
+        if (held[i] == NULL)
+            call->offsets.items[call->offsets.count++] =
+                (struct kafka_offset){.topic = (uint32_t)(i / added),
+                                      .partition = partition,
+                                      .offset = 0,
+                                      .metadata = step_start_stamp(&job->row, partition)};
+    }
+    operation->call = call->id;
+}
+
+/* Nothing of the group's is overwritten that is not this job's. */
+static void judge_stamps(struct step *step, struct operation *operation, struct job *job)
+{
+    uint32_t before = job->row.partitions, added = (uint32_t)operation->row.goal - before;
+    size_t count = job->row.spec.inputs.count * added, missing = 0;
+    const struct kafka_offset **held =
+        list_held(job, (uint32_t)operation->row.goal, &step->event->kafka);
+    const struct kafka_offset *foreign = NULL;
+    for (size_t i = 0; i < count; i++) {
+        missing += held[i] == NULL;
+        if (held[i] != NULL && foreign == NULL && !is_ours(job, held[i]))
+            foreign = held[i];
+    }
+    if (foreign != NULL) {
+        char *error = step_text(
+            "somebody else has committed offset %" PRId64 " of \"%s\" partition "
+            "%u for the job's group: delete it "
+            "(kafka-consumer-groups --delete-offsets), and this goes on",
+            foreign->offset, job->row.spec.inputs.items[foreign->topic], foreign->partition);
+        step_retry_operation(step, operation, error);
+        free(error);
+    } else if (missing > 0) {
+        call_commit(step, operation, job, held);
+    } else {
+        finish(step, operation, job);
+    }
+    free(held);
+}
+
+/* ---- the end */
+
+static void add_offsets(const struct job_row *row, uint32_t wanted, struct input_offset **items,
+                        size_t *count)
+{
+    size_t topics = row->spec.inputs.count;
+    struct input_offset *all = mem_calloc(topics * wanted, sizeof(*all));
+    for (size_t i = 0; i < topics * wanted; i++) {
+        uint32_t topic = (uint32_t)(i / wanted), partition = (uint32_t)(i % wanted);
+        int64_t offset = partition < row->partitions
+                             ? (*items)[(size_t)topic * row->partitions + partition].offset
+                             : 0;
+        all[i] = (struct input_offset){topic, partition, offset};
+    }
+    free(*items);
+    *items = all;
+    *count = topics * wanted;
+}
+
+static bool is_doubled(const struct job_row *row, uint32_t partitions)
+{
+    struct linhash_size size = {.initial = row->partitions_initial, .now = partitions};
+    return linhash_split_pointer(size) == 0;
+}
+
+static void warn_of_count(struct job_row *row, uint32_t partitions)
+{
+    row->warnings.items =
+        mem_realloc(row->warnings.items, row->warnings.count + 1, sizeof(*row->warnings.items));
+    row->warnings.items[row->warnings.count++] =
+        step_text("partitions (%u) are not the initial ones (%u) times a power of two: only "
+                  "producers with the linear-hashing partitioner place keys so that they have one "
+                  "processor",
+                  partitions, row->partitions_initial);
+}
+
+static void grow_map(struct step *step, const struct job *job, uint32_t wanted)
+{
+    struct change change = step_job_change(job);
+    add_offsets(&job->row, wanted, &change.job.origins.items, &change.job.origins.count);
+    add_offsets(&job->row, wanted, &change.job.starts.items, &change.job.starts.count);
+    change.job.partitions = wanted;
+    change.job.map_version++;
+    if (!is_doubled(&job->row, wanted))
+        warn_of_count(&change.job, wanted);
+    step_change(step, &change);
+}
+
+/* A new partition that was made together with descendants of its own has a window, too: all that it
+ * holds was written by one of the counts from there on. */
+static bool has_descendants(const struct job_row *row, size_t partition)
+{
+    uint64_t stride = row->partitions_initial;
+    while (stride <= partition)
+        stride *= 2;
+    return partition + stride < row->partitions;
+}
+
+static void open_windows(struct step *step, const struct job *job,
+                         const struct operation *operation)
+{
+    size_t topics = job->row.spec.inputs.count, wanted = job->row.partitions, count = 0;
+    size_t before = operation->row.ends.count / topics;
+    struct input_offset *ends = mem_calloc(topics * wanted, sizeof(*ends));
+    for (size_t i = 0; i < topics * wanted; i++) {
+        size_t topic = i / wanted, partition = i % wanted;
+        if (partition < before)
+            ends[count++] = operation->row.ends.items[topic * before + partition];
+        else if (has_descendants(&job->row, partition))
+            ends[count++] = (struct input_offset){(uint32_t)topic, (uint32_t)partition, 0};
+    }
+    step_open_windows(step, job, ends, count);
+    free(ends);
+}
+
+static void grow_handoffs(struct step *step, struct job *job)
+{
+    for (uint32_t i = 0; i < job->processors.count; i++) {
+        if (job->processors.items[i].handoff == NULL)
+            continue;
+        struct change change = step_handoff_change(job->processors.items[i].handoff);
+        free(change.handoff.partitions.items);
+        cluster_owned_partitions(job, i, &change.handoff.partitions);
+        step_change(step, &change);
+    }
+}
+
+/* One that is giving its partitions up finishes that with those that it was told of. */
+static const struct processor *find_releasing(const struct job *job)
+{
+    for (size_t i = 0; i < job->processors.count; i++) {
+        const struct handoff *handoff = job->processors.items[i].handoff;
+        if (handoff != NULL && handoff->row.state == HANDOFF_STATE_RELEASING)
+            return &job->processors.items[i];
+    }
+    return NULL;
+}
+
+static void finish(struct step *step, struct operation *operation, struct job *job)
+{
+    uint32_t before = job->row.partitions, wanted = (uint32_t)operation->row.goal;
+    rows_text_set(&job->topics.adopt_error, NULL);
+    if (find_releasing(job) != NULL) {
+        step_retry_operation(step, operation, "a hand-over is about to end");
+        return;
+    }
+    grow_map(step, job, wanted);
+    open_windows(step, job, operation);
+    grow_handoffs(step, job);
+    step_job_renew_documents(step, job);
+    step_event(step,
+               (struct event_about){"expansion_done", .job = job->row.name,
+                                    .operation = operation->row.id, .actor = ACTOR_COORDINATOR},
+               "partitions: %u to %u; settle windows are open", before, wanted);
+    step_end_operation(step, operation, OPERATION_STATE_SUCCEEDED, NULL);
+    step_topics_due(step, job, step->event->now_ms);
+    step->place = true;
+}
+
+/* ---- going on */
+
+void step_advance_partitions(struct step *step, struct operation *operation, struct job *job)
+{
+    if (step->event->now_ms < operation->retry_ms)
+        return;
+    switch (operation->row.step) {
+    case OPERATION_STEP_SAMPLE:
+        call_sample(step, operation, job);
+        return;
+    case OPERATION_STEP_RECORD_ENDS:
+        call_inspect(step, operation, job);
+        return;
+    case OPERATION_STEP_CREATE_PARTITIONS:
+        call_create(step, operation, job);
+        return;
+    default:
+        assert(operation->row.step == OPERATION_STEP_COMMIT_STARTS);
+        call_stamps(step, operation, job);
+        return;
+    }
+}
+
+void step_partitions_result(struct step *step, struct operation *operation, struct job *job)
+{
+    const struct kafka_result *result = &step->event->kafka;
+    if (result->failed) {
+        step_retry_operation(step, operation,
+                             result->detail != NULL ? result->detail : "no detail was given");
+        return;
+    }
+    switch (result->kind) {
+    case KAFKA_CALL_SAMPLE:
+        judge_sample(step, operation, job);
+        return;
+    case KAFKA_CALL_INSPECT:
+        judge_inspection(step, operation, job);
+        return;
+    case KAFKA_CALL_CREATE_PARTITIONS:
+        judge_creation(step, operation, job);
+        return;
+    case KAFKA_CALL_STAMPS:
+        judge_stamps(step, operation, job);
+        return;
+    default:
+        assert(result->kind == KAFKA_CALL_COMMIT);
+        return; /* what is held now is asked next */
+    }
+}

@@ -1,0 +1,166 @@
+"""Producers and checks for expansions of partitions.
+
+The order of a key across partitions is the producer's to keep first: a stock client does not wait for what it has sent to the
+old partition before it writes to the new one. The one here does, so that what the topic holds has an order at all, and its
+values tell it.
+"""
+
+import random
+import threading
+import time
+
+from confluent_kafka import KafkaException, Producer
+
+from oracle import HEADER_OFFSET, HEADER_PARTITION, TopicReader
+from producer import key_of
+from waiting import wait_until
+
+MASK = 0xFFFFFFFF
+LIMIT_S = 60
+
+
+def murmur2(data):
+    """As Java's producers have it, without the sign."""
+    m, length = 0x5BD1E995, len(data)
+    h = (0x9747B28C ^ length) & MASK
+    whole = length - length % 4
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & MASK
+        k = (k ^ k >> 24) * m & MASK
+        h = (h * m ^ k) & MASK
+    if length % 4:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * m & MASK
+    h = (h ^ h >> 13) * m & MASK
+    return (h ^ h >> 15) & 0x7FFFFFFF
+
+
+def linhash(h, initial, now):
+    """D2."""
+    level = 0
+    while initial << (level + 1) <= now:
+        level += 1
+    at = h % (initial << level)
+    return h % (initial << (level + 1)) if at < now - (initial << level) else at
+
+
+class CarefulProducer:
+    """Writes at `rate` to the partition that `count` says, until `stop`; the values are one running number.
+
+    `use(count)` ends when everything by the old count is acknowledged and the client knows the new partitions.
+    """
+
+    def __init__(self, bootstrap, topic, keys, count, rate=400, seed=1, initial=None, prefix="key-", config=None):
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, **(config or {})})
+        self._topic, self._rate = topic, rate
+        self._initial, self._count = initial or count, count
+        self._keys = [key_of(prefix, index) for index in range(keys)]
+        self._hashes = [murmur2(key) for key in self._keys]
+        self._random = random.Random(seed)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._failure = None
+        self.number = 0
+        self.sent = {}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _delivered(self, error, _):
+        if error is not None and self._failure is None:
+            self._failure = RuntimeError(f"a record was not delivered: {error}")
+
+    def _send(self):
+        index = self._random.randrange(len(self._keys))
+        partition = linhash(self._hashes[index], self._initial, self._count)
+        key = self._keys[index]
+        self._producer.produce(self._topic, b"%d" % self.number, key, partition=partition, on_delivery=self._delivered)
+        self.sent[key] = self.sent.get(key, 0) + 1
+        self.number += 1
+
+    def _run(self):
+        began = time.monotonic()
+        try:
+            while not self._stop.is_set() and self._failure is None:
+                with self._lock:
+                    for _ in range(min(100, int((time.monotonic() - began) * self._rate) - self.number)):
+                        self._send()
+                    self._producer.poll(0)
+                self._stop.wait(0.005)
+        except Exception as error:  # the test fails with it
+            self._failure = error
+
+    def use(self, count):
+        def known():
+            return len(self._producer.list_topics(self._topic, timeout=5).topics[self._topic].partitions) >= count
+
+        with self._lock:
+            assert self._producer.flush(LIMIT_S) == 0
+            wait_until(known, LIMIT_S, f"the producer knows {count} partitions", ignoring=(KafkaException,))
+            self._count = count
+
+    def wait_more(self, records):
+        target = self.number + records
+        wait_until(lambda: self._failure or self.number >= target, LIMIT_S, f"{records} more records are sent")
+
+    def stop(self):
+        """{key: how often it was sent}."""
+        self._stop.set()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive() and self._producer.flush(LIMIT_S) == 0
+        if self._failure:
+            raise self._failure
+        return self.sent
+
+
+class OrderCheck:
+    """The outputs of each key come in the order in which its records were written, whatever partition they went to.
+
+    Of records whose values are the running number of their one producer; its keys begin with `prefix`.
+    """
+
+    def __init__(self, bootstrap, topic, prefix):
+        self._prefix = prefix.encode()
+        self._numbers = {}
+        self._last = {}
+        self.falls = []
+        self.moved = set()  # keys with outputs of several partitions
+        self._of_key = {}
+        reader = TopicReader(bootstrap, topic)
+        deadline = time.monotonic() + LIMIT_S
+        try:
+            while not reader.at_end:
+                assert time.monotonic() < deadline, f"{topic} was not read to its end"
+                for each in reader.read():
+                    if each.key().startswith(self._prefix):
+                        self._numbers[each.partition(), each.offset()] = int(each.value())
+        finally:
+            reader.close()
+
+    def feed(self, messages):
+        for each in messages:
+            if not each.key().startswith(self._prefix):
+                continue
+            headers = dict(each.headers())
+            place = int(headers[HEADER_PARTITION]), int(headers[HEADER_OFFSET])
+            number, last = self._numbers[place], self._last.get(each.key(), (-1, None))
+            if number < last[0]:
+                self.falls.append((each.key(), last, (number, place)))
+            self._last[each.key()] = (number, place)
+            if self._of_key.setdefault(each.key(), place[0]) != place[0]:
+                self.moved.add(each.key())
+
+
+def assert_in_order(bootstrap, source, output, prefix="key-"):
+    """Returns how many keys had records in several partitions."""
+    check = OrderCheck(bootstrap, source, prefix)
+    reader = TopicReader(bootstrap, output)
+    deadline = time.monotonic() + LIMIT_S
+    try:
+        while not reader.at_end:
+            assert time.monotonic() < deadline, f"{output} was not read to its end"
+            check.feed(reader.read())
+    finally:
+        reader.close()
+    assert not check.falls, (len(check.falls), check.falls[:5])
+    return len(check.moved)
+
+

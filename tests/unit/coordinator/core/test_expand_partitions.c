@@ -1,0 +1,259 @@
+/* More partitions: the operation, whatever Kafka says and whenever the coordinator dies; settle
+ * windows by what owners report. The rig's job has 8 partitions and 4 processors. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "coordinator/core/step_group.h"
+#include "coordinator/core/view.h"
+#include "tests/unit/coordinator/core/handoff_rig.h"
+
+#define WANTED 16
+
+TestSuite(expand_partitions, .init = rig_setup, .fini = rig_teardown);
+
+static struct job *job(void)
+{
+    return cluster_job(&rig_world.cluster, "j1");
+}
+
+static void ask(int64_t partitions)
+{
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_EXPAND, "j1");
+    event.expansion.processors = API_UNKNOWN;
+    event.expansion.partitions = partitions;
+    world_step(&rig_world, event);
+}
+
+static struct operation *operation(void)
+{
+    return rig_world.cluster.operations.items[rig_world.cluster.operations.count - 1];
+}
+
+/* What the group holds: of the first `count` partitions `offset`, with the stamp that the new ones
+ * are given, or a foreign one. */
+static void reply_held(uint32_t count, int64_t offset, bool foreign)
+{
+    struct kafka_result result = {0};
+    result.committed.items = mem_calloc(count, sizeof(struct kafka_offset));
+    for (uint32_t p = 0; p < count; p++)
+        result.committed.items[p] = (struct kafka_offset){
+            .partition = p,
+            .offset = offset,
+            .metadata = foreign ? mem_strdup("not ours") : step_start_stamp(&job()->row, p)};
+    result.committed.count = count;
+    world_reply(&rig_world, result);
+}
+
+static void expect_call(enum kafka_call_kind kind)
+{
+    if (rig_world.calls.count == 0) /* a step that is tried again */
+        world_pass(&rig_world, 30000);
+    while (rig_world.calls.count > 0 && rig_world.calls.items[0].kind == KAFKA_CALL_TOPICS &&
+           kind != KAFKA_CALL_TOPICS)
+        world_reply_well(&rig_world);
+    cr_assert_gt(rig_world.calls.count, 0, "no call of kind %d", (int)kind);
+    cr_assert_eq(rig_world.calls.items[0].kind, kind, "kind %d",
+                 (int)rig_world.calls.items[0].kind);
+}
+
+static void go_to_commit(void)
+{
+    ask(WANTED);
+    world_expect_status(&rig_world, 202);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_CREATE_PARTITIONS);
+    cr_assert_eq(rig_world.calls.items[0].partitions, WANTED);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_STAMPS);
+    cr_assert_eq(job()->row.partitions, 8, "nobody reads them before the offsets are there");
+}
+
+static void expand_well(void)
+{
+    go_to_commit();
+    reply_held(8, 40, false);
+    expect_call(KAFKA_CALL_COMMIT);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(WANTED, 0, false);
+    cr_assert_eq(job()->row.partitions, WANTED);
+}
+
+static struct window *window(uint32_t partition)
+{
+    struct window *found = cluster_window(job(), 0, partition);
+    cr_assert_not_null(found);
+    return found;
+}
+
+Test(expand_partitions, all_steps_in_their_order)
+{
+    uint64_t version = job()->row.map_version;
+    go_to_commit();
+    reply_held(8, 40, false);
+    expect_call(KAFKA_CALL_COMMIT);
+    const struct kafka_call *call = &rig_world.calls.items[0];
+    cr_assert_eq(call->offsets.count, 8, "of the new ones only");
+    for (size_t i = 0; i < 8; i++) {
+        cr_assert_eq(call->offsets.items[i].partition, 8 + i);
+        cr_assert_eq(call->offsets.items[i].offset, 0);
+    }
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_STAMPS);
+    cr_assert_eq(job()->row.partitions, 8, "what is held is asked for first");
+    reply_held(WANTED, 0, false);
+    cr_assert_eq(job()->row.partitions, WANTED);
+    cr_assert_eq(job()->row.map_version, version + 1);
+    cr_assert_eq(job()->row.origins.items[15].offset, 0);
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_SUCCEEDED);
+    cr_assert_eq(job()->windows.count, 8);
+    cr_assert_eq(window(3)->row.window.end, 100, "as the inspection said");
+    cr_assert_eq(window(3)->row.window.fence, API_UNKNOWN);
+    cr_assert_null(cluster_window(job(), 0, 8));
+    cr_assert_eq(world_count_traced(&rig_world, "expansion_began"), 1);
+    cr_assert_eq(world_count_traced(&rig_world, "expansion_done"), 1);
+    world_restart(&rig_world);
+    cr_assert_eq(job()->windows.count, 8);
+}
+
+Test(expand_partitions, each_step_is_repeated_after_a_restart)
+{
+    ask(WANTED);
+    for (int step = 0; step < 200 && job()->row.partitions != WANTED; step++) {
+        world_restart(&rig_world);
+        while (rig_world.calls.count > 0 && rig_world.calls.items[0].kind == KAFKA_CALL_TOPICS)
+            world_reply_well(&rig_world);
+        if (rig_world.calls.count == 0) {
+            world_pass(&rig_world, 1000);
+            continue;
+        }
+        if (rig_world.calls.items[0].kind == KAFKA_CALL_STAMPS)
+            reply_held(step % 2 == 0 ? 12 : WANTED, 0, false);
+        else
+            world_reply_well(&rig_world);
+    }
+    cr_assert_eq(job()->row.partitions, WANTED);
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_SUCCEEDED);
+}
+
+Test(expand_partitions, what_kafka_refuses_changes_nothing)
+{
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply(&rig_world, (struct kafka_result){
+                                .sample = {.keyed = 90, .murmur2 = 12, .crc32 = 90, .both = 12}});
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_FAILED);
+    cr_assert_not_null(strstr(operation()->row.error, "murmur2"));
+    cr_assert_eq(job()->row.partitions, 8);
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_inspection(&rig_world, world_inspection(&rig_world.calls.items[0], WANTED + 1));
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_FAILED);
+    cr_assert_not_null(strstr(operation()->row.error, "already"));
+    cr_assert_eq(job()->windows.count, 0);
+}
+
+Test(expand_partitions, offsets_of_somebody_else_are_not_overwritten)
+{
+    go_to_commit();
+    reply_held(WANTED, 7, true);
+    cr_assert_eq(job()->row.partitions, 8);
+    cr_assert_not_null(strstr(operation()->row.error, "delete it"));
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(8, 7, false);
+    expect_call(KAFKA_CALL_COMMIT);
+}
+
+Test(expand_partitions, it_can_be_cancelled_until_partitions_are_added)
+{
+    ask(WANTED);
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_OPERATION_CANCEL, NULL);
+    event.operation = operation()->row.id;
+    world_step(&rig_world, event);
+    world_expect_status(&rig_world, 200);
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_CANCELLED);
+    while (rig_world.calls.count > 0)
+        world_reply_well(&rig_world);
+    go_to_commit();
+    event = world_event(&rig_world, COORD_EVENT_OPERATION_CANCEL, NULL);
+    event.operation = operation()->row.id;
+    world_step(&rig_world, event);
+    (void)world_expect_problem(&rig_world, "operation_not_cancellable");
+}
+
+Test(expand_partitions, a_deletion_ends_it)
+{
+    go_to_commit();
+    uint64_t id = operation()->row.id;
+    world_delete(&rig_world, "j1");
+    cr_assert_eq(cluster_operation(&rig_world.cluster, id)->row.state, OPERATION_STATE_CANCELLED);
+}
+
+Test(expand_partitions, partitions_that_somebody_has_added_are_adopted)
+{
+    struct kafka_call call = {0};
+    char *inputs[] = {(char *)(uintptr_t) "orders"};
+    call.inputs.items = inputs;
+    call.inputs.count = 1;
+    rig_world.cluster.config.topics_interval_ms = 5000;
+    rig_world.cluster.topics_ms = 0; /* the first look is due */
+    world_pass(&rig_world, 1);
+    expect_call(KAFKA_CALL_TOPICS);
+    world_reply_inspection(&rig_world, world_inspection(&call, WANTED));
+    expect_call(KAFKA_CALL_SAMPLE);
+    cr_assert_eq(operation()->row.goal, WANTED);
+}
+
+/* ---- settle windows */
+
+static void report_window(uint32_t partition, struct window_report told)
+{
+    struct agent_report report = world_report_of(&rig_world, "a1", TASK_STATE_ACTIVE);
+    for (size_t i = 0; i < report.tasks.count; i++) {
+        if (report.tasks.items[i].processor != partition % 4)
+            continue;
+        told.partition = partition;
+        report.tasks.items[i].windows.items = mem_memdup(&told, sizeof(told));
+        report.tasks.items[i].windows.count = 1;
+    }
+    world_send_report(&rig_world, "a1", report);
+}
+
+Test(expand_partitions, a_window_is_closed_and_opened_again_by_what_its_owner_reports)
+{
+    expand_well();
+    world_calm_down(&rig_world, rig_a1);
+    report_window(3, (struct window_report){
+                         .number = 1, .old_records = 5, .old_at = 77, .settled = API_UNKNOWN});
+    cr_assert_eq(window(3)->more, 5);
+    report_window(
+        3, (struct window_report){.number = 1, .old_records = 7, .old_at = 78, .settled = 99});
+    cr_assert_eq(window(3)->row.window.fence, API_UNKNOWN, "that lies before its end");
+    report_window(
+        3, (struct window_report){.number = 1, .old_records = 7, .old_at = 78, .settled = 120});
+    cr_assert_eq(window(3)->row.window.fence, 120);
+    cr_assert_eq(window(3)->row.old_records, 7);
+    cr_assert_eq(window(3)->row.old_at, 78);
+    cr_assert_eq(world_count_events(&rig_world, "settle_window_closed"), 1);
+    report_window(
+        3, (struct window_report){
+               .number = 1, .old_records = 8, .old_at = 90, .settled = API_UNKNOWN, .stale = true});
+    cr_assert_eq(window(3)->row.window.fence, API_UNKNOWN);
+    cr_assert_eq(window(3)->row.window.number, 2);
+    cr_assert(window(3)->row.stale);
+    cr_assert_eq(world_count_events(&rig_world, "settle_window_reopened"), 1);
+    report_window(3, (struct window_report){.number = 1, .old_records = 8, .settled = 130});
+    cr_assert_eq(window(3)->row.window.fence, API_UNKNOWN, "of another opening");
+    world_restart(&rig_world);
+    world_calm_down(&rig_world, rig_a1);
+    report_window(3, (struct window_report){.number = 2, .old_records = 8, .settled = 150});
+    cr_assert_eq(window(3)->row.window.fence, 150);
+    cr_assert_not(window(3)->row.stale);
+}
