@@ -295,7 +295,7 @@ unit-%:
 
 # ---- what people call ---------------------------------------------------------------------------
 
-.PHONY: setup demo test check system soak bench bench-handoff asan tsan format format-check tidy cover lint kafka-up kafka-down \
+.PHONY: setup demo test check system soak model bench bench-handoff asan tsan format format-check tidy cover lint kafka-up kafka-down \
     producer-java install clean help hooks
 
 setup: ## install what this machine lacks to build, demonstrate and test
@@ -327,6 +327,10 @@ soak: ## the long matrices; writes build/soak/summary.json; K=word as above
 	@scripts/setup.sh build test
 	@$(MAKE) all hooks tools
 	@scripts/run-system.sh soak $(call quoted,$(K))
+
+model: ## check the model of hand-overs in docs/model, and that its mutants are found; K=word as above
+	@scripts/setup.sh build model
+	@scripts/model.sh $(call quoted,$(K))
 
 bench: ## measure on this machine; K=word runs those whose names hold the word
 	@scripts/setup.sh build test

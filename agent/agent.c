@@ -478,6 +478,8 @@ static void publish(struct agent *agent, int64_t now_ms)
     view->report.stopping = !takes_tasks(agent);
     task_table_collect(agent->table, &view->report);
     coordinator_link_count(agent->link, &view->link);
+    if (agent->config.snapshots != NULL)
+        snapshot_serve_count(agent->config.snapshots, &view->snapshots);
     endpoint_publish(agent->config.endpoint, view);
     agent->view_due_ms = now_ms + VIEW_MS;
 }

@@ -83,6 +83,26 @@ static void print_link(const struct metrics_view *view, struct strbuf *buf)
                   &view->link, true);
 }
 
+/* What the agent sends to others of its states. */
+static void print_snapshots(const struct metrics_view *view, struct strbuf *buf)
+{
+    const struct snapshot_serve_counts *counts = &view->snapshots;
+    print_int(buf, "baton_agent_snapshots_sending", PROM_TYPE_GAUGE,
+              "States that are being sent to other agents.", (int64_t)counts->transfers);
+    prom_family(buf, "baton_agent_snapshots_total", PROM_TYPE_COUNTER,
+                "States that other agents asked for: sent whole, not asked for any more, refused.");
+    prom_sample_int(buf, "baton_agent_snapshots_total", PROM_LABELS({"result", "completed"}),
+                    (int64_t)counts->completed);
+    prom_sample_int(buf, "baton_agent_snapshots_total", PROM_LABELS({"result", "expired"}),
+                    (int64_t)counts->expired);
+    prom_sample_int(buf, "baton_agent_snapshots_total", PROM_LABELS({"result", "refused"}),
+                    (int64_t)counts->refused);
+    print_int(buf, "baton_agent_snapshot_bytes_total", PROM_TYPE_COUNTER,
+              "Bytes of states that were sent to other agents.", (int64_t)counts->bytes);
+    print_int(buf, "baton_agent_snapshot_rows_total", PROM_TYPE_COUNTER,
+              "Rows of states that were sent whole to other agents.", (int64_t)counts->rows);
+}
+
 static void print_tasks(const struct metrics_view *view, struct strbuf *buf)
 {
     int64_t counts[TASK_STATES] = {0};
@@ -260,6 +280,7 @@ void metrics_print(const struct metrics_view *view, const char *librdkafka, stru
 {
     print_agent(view, librdkafka, buf);
     print_link(view, buf);
+    print_snapshots(view, buf);
     print_tasks(view, buf);
     print_states(view, buf);
     for (size_t i = 0; i < sizeof(task_families) / sizeof(task_families[0]); i++)

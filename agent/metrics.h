@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "agent/coordinator_link.h"
+#include "agent/snapshot_serve.h"
 #include "agent/task_table.h"
 #include "api/types.h"
 #include "common/strbuf.h"
@@ -17,6 +18,7 @@ struct metrics_view {
     struct agent_report report;
     struct link_counts link;
     struct task_table_counts tasks; /* when the report was collected */
+    struct snapshot_serve_counts snapshots;
     bool ready;
     const char *reason; /* static text: why it is not ready */
     int64_t capacity;

@@ -405,6 +405,7 @@ static void note_done(struct snapshot_serve *serve, struct session *session)
 {
     session->done = true;
     serve->counts.completed++;
+    serve->counts.rows += session->rows;
     serve->counts.transfers--;
 }
 

@@ -78,7 +78,8 @@ void snapshot_serve_expire(struct snapshot_serve *serve, int64_t now_ms);
 struct snapshot_serve_counts {
     uint64_t transfers; /* now */
     uint64_t begun, completed, expired, refused;
-    uint64_t bytes;
+    uint64_t bytes; /* of all pages, those that were asked for again among them */
+    uint64_t rows;  /* of transfers that were completed */
 };
 void snapshot_serve_count(struct snapshot_serve *serve, struct snapshot_serve_counts *ret_counts);
 

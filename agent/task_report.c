@@ -216,6 +216,15 @@ static void update_rate(struct task_thread *thread, int64_t now_ms)
 }
 
 /* What the task is, not what it was told to become a moment ago. */
+static double seed_rate(const struct task_thread *thread, int64_t now_ms)
+{
+    int64_t spent_ms = now_ms - thread->seeding.begun_ms;
+
+    if (thread->fetch == NULL || spent_ms <= 0)
+        return 0;
+    return (double)thread->seeding.rows * 1000 / (double)spent_ms;
+}
+
 static enum task_role role_of(const struct task_thread *thread)
 {
     if (!thread->core.desired.learner)
@@ -260,6 +269,7 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
     report->seed_rows = thread->seeding.rows;
     report->seed_rows_total = thread->seeding.rows_total;
     report->seed_bytes = thread->seeding.bytes;
+    report->seed_rows_per_s = seed_rate(thread, clock_mono_ms());
     if (thread->store != NULL)
         store_size(thread->store, &report->state_rows, &report->state_bytes);
 }

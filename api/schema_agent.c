@@ -311,6 +311,8 @@ static const struct schema_field task_report_fields[] = {
     FIELD_UINT64(task_report, seed_rows, .help = "Rows of that snapshot that have come."),
     FIELD_UINT64(task_report, seed_rows_total, .help = "Rows that it has."),
     FIELD_UINT64(task_report, seed_bytes, .help = "Bytes that have come."),
+    FIELD_DOUBLE(task_report, seed_rows_per_s, SCHEMA_RATE_MAX,
+                 .help = "Rows per second since it began; 0 when it has ended."),
     FIELD_OBJECTS(task_report, problems, task_problem, 64, .required = true,
                   .help = "What is wrong with the task."),
 };

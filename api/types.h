@@ -372,6 +372,7 @@ struct task_report {
     char *seed_source; /* agent that the state was got from, or is being; NULL: none */
     uint64_t seed_rows, seed_rows_total; /* of that snapshot */
     uint64_t seed_bytes;
+    double seed_rows_per_s; /* since it began; 0 when it has ended */
     struct {
         struct task_problem *items;
         size_t count;

@@ -97,6 +97,18 @@ enum err_code kafka_alter_committed(struct kafka *kafka, const char *group_id,
 
 /* ---- kafka_groups.c */
 
+struct kafka_described {
+    rd_kafka_resp_err_t code; /* an error: all but `listed` says nothing */
+    uint32_t members;
+    char *who; /* or NULL; free() */
+    rd_kafka_consumer_group_state_t state;
+    bool listed; /* a broker has it */
+};
+/* What the brokers' list (or NULL) says of these groups; one that it lacks is nobody's. Overwrites
+ * `items`. */
+void kafka_groups_take(const struct rd_kafka_group_list *list, const char **ids, size_t count,
+                       struct kafka_described *items);
+
 /* Who is in the group; *ret_state NULL (else to be freed): there is no such group. */
 enum err_code kafka_ask_group(struct kafka *kafka, const char *group_id, int64_t deadline_ms,
                               struct kafka_group *ret_group, char **ret_state,

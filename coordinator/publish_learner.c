@@ -86,6 +86,23 @@ static const char *detail_of(const struct task_report *report, const char *code)
     return "";
 }
 
+/* When all rows will be there is said, not when the learner will be ready: what it has to replay
+ * from there on is not known before. */
+static void explain_seeding(const struct task_report *report, struct learner_view *view)
+{
+    const char *source = report->seed_source == NULL ? "(not known yet)" : report->seed_source;
+    char *text = publish_text("the state is coming from agent %s: %" PRIu64 " of %" PRIu64 " rows",
+                              source, report->seed_rows, report->seed_rows_total);
+    if (report->seed_rows_per_s > 0 && report->seed_rows <= report->seed_rows_total) {
+        double left = (double)(report->seed_rows_total - report->seed_rows);
+        char *more = publish_text("%s, %.0f rows/s: the rest in %.1f s", text,
+                                  report->seed_rows_per_s, left / report->seed_rows_per_s);
+        free(text);
+        text = more;
+    }
+    set(view, NULL, text);
+}
+
 /* Why it is not there yet, or not getting there. */
 void publish_explain_learner(const struct cluster *cluster, const struct processor *processor,
                              const struct task_report *report, struct learner_view *view)
@@ -98,10 +115,7 @@ void publish_explain_learner(const struct cluster *cluster, const struct process
     else if (report->state == TASK_STATE_OPENING)
         set(view, NULL, publish_text("the target is opening its state and its Kafka clients"));
     else if (report->state == TASK_STATE_SEEDING)
-        set(view, NULL,
-            publish_text("the state is coming from agent %s: %" PRIu64 " of %" PRIu64 " rows",
-                         report->seed_source == NULL ? "(not known yet)" : report->seed_source,
-                         report->seed_rows, report->seed_rows_total));
+        explain_seeding(report, view);
     else if (cluster_report(cluster, processor) == NULL)
         set(view, "source_not_heard",
             publish_text("the source does not report how far it has committed"));

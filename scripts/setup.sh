@@ -7,7 +7,7 @@
 #   kafka    a JRE and the broker's jars
 #   python   the tests' Python packages, in a venv
 #   java     a JDK and the broker's jars, Kafka's client among them: for the producers' Java class
-#   format, tidy, cover   the tools of those targets
+#   format, tidy, cover, model   the tools of those targets
 #
 # What is there is found by what it can do (pkg-config, a program on the PATH, a header), so libraries of your own count.
 # Prints one line and changes nothing when all is there. Needs root or sudo only when apt has work to do.
@@ -159,13 +159,13 @@ fetch_python() {
 
 # ---- main ---------------------------------------------------------------------------------------
 
-[ $# -gt 0 ] || fail "usage: setup.sh build|test|kafka|python|java|format|tidy|cover ..."
+[ $# -gt 0 ] || fail "usage: setup.sh build|test|kafka|python|java|format|tidy|cover|model ..."
 groups=()
 for group in "$@"; do
     case $group in
     test) groups+=(kafka python java) ;;
-    build | kafka | python | java | format | tidy | cover) groups+=("$group") ;;
-    *) fail "unknown group '$group': use build, test, kafka, python, java, format, tidy or cover" ;;
+    build | kafka | python | java | format | tidy | cover | model) groups+=("$group") ;;
+    *) fail "unknown group '$group': use build, test, kafka, python, java, format, tidy, cover or model" ;;
     esac
 done
 
@@ -178,6 +178,7 @@ for group in "${groups[@]}"; do
     format) need_program "${CLANG_FORMAT:-clang-format-14}" clang-format-14 ;;
     tidy) need_program "${CLANG_TIDY:-clang-tidy-14}" clang-tidy-14 ;;
     cover) need_program gcovr gcovr ;;
+    model) need_program spin spin ;;
     esac
 done
 changed=no

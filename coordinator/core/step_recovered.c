@@ -361,6 +361,11 @@ static const struct document_task *find_holder(const struct cluster *cluster, co
     return best;
 }
 
+static void *copy_items(const void *items, size_t bytes)
+{
+    return bytes == 0 ? NULL : mem_memdup(items, bytes);
+}
+
 static void give(struct step *step, struct processor *processor, struct agent *agent,
                  const struct document_task *task)
 {
@@ -369,11 +374,14 @@ static void give(struct step *step, struct processor *processor, struct agent *a
         struct change change = step_placement_change(processor);
         free(change.placement.paused_t1.items);
         change.placement.paused_t1.count = task->paused_t1.count;
-        change.placement.paused_t1.items =
-            task->paused_t1.count == 0
-                ? NULL
-                : mem_memdup(task->paused_t1.items,
-                             task->paused_t1.count * sizeof(*task->paused_t1.items));
+        change.placement.paused_t1.items = copy_items(
+            task->paused_t1.items, task->paused_t1.count * sizeof(*task->paused_t1.items));
+        /* What somebody has chosen holds until an owner is active: the document is the newer one,
+         * also when it has none any more. */
+        free(change.placement.chosen.items);
+        change.placement.chosen.count = task->chosen.count;
+        change.placement.chosen.items =
+            copy_items(task->chosen.items, task->chosen.count * sizeof(*task->chosen.items));
         step_change(step, &change);
     }
     step_event(step,

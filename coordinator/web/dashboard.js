@@ -231,6 +231,19 @@ function slowestOf(drain) {
 }
 
 /* Of an agent without drain_view (it does not leave, or that was not read) nothing is said. */
+/* Of all processors of a job: how many would take over at once, of those that it wants. */
+function standbysCell(status) {
+    if (status.standbys_wanted === 0) {
+        return '';
+    }
+    const text = `${count(status.standbys_ready)} of ${count(status.standbys_wanted)}`;
+    return status.standbys_ready < status.standbys_wanted ? {text, className: 'warn'} : text;
+}
+
+function standbyText(standby) {
+    return `${standby.agent}: ${standby.ready ? 'ready' : standby.waiting ?? standby.state}`;
+}
+
 function leftCell(agent) {
     const drain = agent.drain_view;
     return drain ? `${count(drain.left.length)} of ${count(drain.processors)}` : '';
@@ -296,6 +309,7 @@ function makeTables() {
             {title: 'Without agent', number: true, value: (s) => badCell(s.processors_unassigned)},
             {title: 'Failed', number: true, value: (s) => badCell(s.processors_failed)},
             {title: 'Moving', number: true, value: (s) => count(s.handoffs_running)},
+            {title: 'Standbys', number: true, value: (s) => standbysCell(s)},
             {title: 'Agents', number: true, value: (s) => count(s.agents)},
             {title: 'Lag', number: true, value: (s) => count(s.lag_records)},
             {title: 'Worst partition', number: true, value: (s) => count(s.lag_records_max)},
@@ -314,6 +328,7 @@ function makeTables() {
             {title: 'Records/s', number: true, value: (p) => count(p.records_per_s)},
             {title: 'Replays/s', number: true, value: (p) => count(p.replayed_per_s)},
             {title: 'Ready in', number: true, value: (p) => (p.state === 'active' ? '' : duration(p.eta_ms))},
+            {title: 'Standbys', value: (p) => p.standbys.map(standbyText).join(', ')},
             {title: 'Why', wide: true, value: (p) => p.reason ?? ''},
         ]),
         agents: new Table(at('agents'), 'Agents', 'None has registered yet.', [
@@ -367,7 +382,8 @@ class Refused extends Error {
 /* The coordinator's clock less the browser's, by its last answer. */
 let skew_ms = 0;
 
-async function read(path) {
+/* `plain`: an answer that is no refusal is not JSON, and of no interest. */
+async function read(path, plain = false) {
     const abort = new AbortController();
     const timer = setTimeout(() => abort.abort(), TIMEOUT_MS);
     try {
@@ -376,7 +392,7 @@ async function read(path) {
         if (!Number.isNaN(date)) {
             skew_ms = date - Date.now();
         }
-        const body = await reply.json();
+        const body = plain && reply.ok ? null : await reply.json();
         if (!reply.ok) {
             throw new Refused(reply.status, `${body.title ?? 'error'}: ${body.detail ?? reply.status}`);
         }
@@ -418,10 +434,24 @@ async function each(items, load) {
     return results;
 }
 
+/* Why the coordinator decides nothing at the moment (its database is old, it recovers, Kafka was never there); null: it does. */
+async function readUnready() {
+    try {
+        await read('readyz', true);
+        return null;
+    } catch (error) {
+        if (error.status !== 503) {
+            throw error;
+        }
+        return error.message;
+    }
+}
+
 const jobPath = (name) => `v1/jobs/${encodeURIComponent(name)}`;
 
 /* From the coordinator's memory: there as long as it is. */
 async function readNow(chosen) {
+    const unready = await readUnready();
     const jobs = (await readAll('v1/jobs')).map((job) => job.name);
     const statuses = (await each(jobs, (name) => read(`${jobPath(name)}/status`))).filter(Boolean);
     const troubled = statuses.filter((status) => status.problems > 0);
@@ -435,7 +465,7 @@ async function readNow(chosen) {
     const leaving = agents.filter((agent) => agent.drain !== null).map((agent) => agent.agent_id);
     const drains = await each(leaving, (agent) => read(`v1/agents/${encodeURIComponent(agent)}/drain`));
     return {
-        jobs, statuses, moving, job, maintenance,
+        jobs, statuses, moving, job, maintenance, unready,
         problems: pages.filter(Boolean).flatMap((page) => page.items),
         processors: new Map(wanted.map((name, i) => [name, processors[i] ?? []])),
         agents, drains: new Map(leaving.map((agent, i) => [agent, drains[i]])),
@@ -554,11 +584,13 @@ function showPast(tables, past, now) {
 class Link {
     constructor() {
         this.readAt = null;
+        this.unready = null;
         this.trouble = null;
     }
 
-    good(trouble) {
+    good(unready, trouble) {
         this.readAt = Date.now();
+        this.unready = unready;
         this.trouble = trouble;
         this.away = false;
         this.tick();
@@ -574,7 +606,11 @@ class Link {
         if (this.away) {
             return `The coordinator does not answer (${this.trouble}). Agents go on working.`;
         }
-        return this.trouble === null ? 'live' : `live, but without hand-overs and events: ${this.trouble}`;
+        const doubts = [
+            ...(this.unready === null ? [] : [`it is not ready, so nothing is decided: ${this.unready}`]),
+            ...(this.trouble === null ? [] : [`without hand-overs and events: ${this.trouble}`]),
+        ];
+        return ['live', ...doubts].join(', but ');
     }
 
     /* The age is apart from the rest: it changes every second, and nobody wants that read out. */
@@ -589,7 +625,7 @@ class Link {
     tick() {
         const line = document.getElementById('link');
         put(line, this.text());
-        line.className = this.away || this.trouble !== null ? 'away' : '';
+        line.className = this.away || this.unready !== null || this.trouble !== null ? 'away' : '';
         put(document.getElementById('age'), this.ageText());
         const main = document.querySelector('main');
         main.hidden = this.readAt === null; // nothing is known yet, not even that there is nothing
@@ -613,7 +649,7 @@ async function readAndShow() {
         }
         trouble = error.message;
     }
-    page.link.good(trouble);
+    page.link.good(now.unready, trouble);
 }
 
 /* One reading at a time; who asks during one gets another right after it. */

@@ -98,6 +98,7 @@ class World:
         self.maintenance = self.example("maintenance_view", enabled=False, reason=None)
         self.events = copy.deepcopy(contract.document["components"]["examples"]["event_page"]["value"]["items"])
         self.fault = {}  # path: status, or an OSError
+        self.unready = None  # (code, title, detail) of /readyz
 
     def example(self, of, **fields):
         value = copy.deepcopy(self.contract.document["components"]["examples"][of]["value"])
@@ -156,6 +157,12 @@ class World:
         fault = self.fault.get(path.partition("?")[0], 200)
         if isinstance(fault, OSError):
             raise fault
+        if path == "readyz" and fault == 200 and not self.unready:
+            return {"status": 200, "body": "ok\n", "date": http_date(NOW)}
+        if path == "readyz" and fault == 200:
+            code, title, detail = self.unready
+            body = {"type": f"urn:baton:problem:{code}", "title": title, "status": 503, "detail": detail, "code": code, "errors": []}
+            return {"status": 503, "body": json.dumps(body), "date": http_date(NOW)}
         if fault != 200:
             body = {"type": "urn:baton:problem:store_failed", "title": "The disk refused to store", "status": fault,
                     "detail": "the database could not be read", "code": "store_failed", "errors": []}  # fmt: skip
@@ -276,6 +283,35 @@ def test_dashboard_says_what_people_hold_back(world):
     assert "paused" in page.text("jobs")
 
 
+def test_dashboard_shows_standbys(world):
+    standby = world.processors["orders"][0]["standbys"][0]
+    assert standby["ready"]
+    late = {**standby, "agent": "host-2", "ready": False, "state": "learning", "waiting": "81230 records to go"}
+    world.processors["orders"][1]["standbys"] = [late, standby]
+    world.processors["orders"][2]["standbys"] = [{**late, "waiting": None}]
+    world.processors["orders"][3]["standbys"] = []
+    world.statuses["orders"].update(standbys_ready=2, standbys_wanted=4)
+    page = world.browser()
+    assert page.table("jobs")[0]["Standbys"] == "2 of 4"
+    assert [row["Standbys"] for row in page.table("processors")] == [
+        "host-3: ready", "host-2: 81230 records to go, host-3: ready", "host-2: learning", ""]  # fmt: skip
+    world.statuses["orders"].update(standbys_ready=0, standbys_wanted=0)
+    assert page.refresh().table("jobs")[0]["Standbys"] == ""
+
+
+@pytest.mark.parametrize("code", ["recovering", "database_outdated"])
+def test_dashboard_says_that_nothing_is_decided(world, code):
+    """What is known is shown, and that it is not acted on."""
+    world.unready = (code, "The coordinator is not at work", "start it with --recover")
+    page = world.browser()
+    assert page.text("link") == (
+        "live, but it is not ready, so nothing is decided: The coordinator is not at work: start it with --recover"
+    )
+    assert page.table("jobs")[0]["Job"] == "orders"
+    world.unready = None
+    assert page.refresh().text("link") == "live"
+
+
 def test_dashboard_shows_the_job_that_is_chosen(world):
     world.jobs = ["orders", "clicks"]
     world.statuses["clicks"] = {**world.statuses["orders"], "name": "clicks"}
@@ -337,6 +373,7 @@ def test_dashboard_takes_names_and_texts_as_text(world):
     """browser.js makes an error of whatever turns text into markup; here every text that the schemas allow is hostile."""
     world.statuses["orders"]["handoffs_running"] = 1
     world.processors["orders"][0].update(reason=HOSTILE)
+    world.processors["orders"][1]["standbys"][0].update(ready=False, waiting=HOSTILE)
     world.agents[0].update(address=HOSTILE, tags=[{"name": "zone", "value": HOSTILE}])
     world.problems = {"orders": [world.problem(detail=HOSTILE, action=HOSTILE)]}
     world.handoffs = [world.handoff(id=1, waiting=HOSTILE), world.handoff(id=2, state="failed", error=HOSTILE)]

@@ -217,6 +217,28 @@ def test_migrate_intruder_freezes_the_job_until_it_leaves(scene, plain):
     stage.assert_exact()
 
 
+def test_migrate_intruder_is_found_among_many_jobs(broker, daemons, unique, plain):
+    """Of many groups all there are in the cluster are asked for at once (coordinator/kafka_groups.c): each gets its own answer."""
+    coordinator = daemons.coordinator()
+    first = Job(broker, coordinator, unique, partitions=1)
+    others = [
+        Job(broker, coordinator, lambda word, n=n: f"{unique(word)}-{n}", partitions=1, create_topics=False) for n in range(9)
+    ]
+    first.create()
+    for job in others:
+        job.put(inputs=[first.input], output=first.output)
+    for job in others:
+        job.wait_running()
+    intruder = plain(first, client="lost-cron")
+    seen = wait_group(first, hold="frozen", members=1)
+    assert "lost-cron at " in seen["who"], seen
+    for job in others:
+        wait_group(job, hold="none", members=0)
+        assert not [each for each in job.problems() if each["code"].startswith("group_")], job.problems()
+    intruder.stop()
+    wait_group(first, hold="none", members=0)
+
+
 def test_migrate_intruder_that_committed_leaves_offsets_that_are_not_obeyed(scene, plain):
     stage = scene(partitions=1)
     stage.agent()

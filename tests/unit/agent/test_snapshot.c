@@ -157,6 +157,7 @@ Test(snapshot, gives_a_page_again_and_none_out_of_turn)
     cr_assert_eq(ask(session, last, 0, &again), ERR_NONE);
     cr_assert_eq(ask(session, last + 1, 0, &again), ERR_STALE);
     cr_assert_eq(counts().completed, 1);
+    cr_assert_eq(counts().rows, MODEL_ROWS);
     strbuf_finish(&first);
     strbuf_finish(&again);
 }

@@ -91,6 +91,28 @@ Test(publish_handoff, tells_how_far_a_learner_is_and_how_long_it_takes)
     schema_free(&schema_handoff_view, &view);
 }
 
+static void seed(uint64_t rows, double rows_per_s)
+{
+    struct agent_report report = world_report_of(&world, "a2", TASK_STATE_SEEDING);
+    struct task_report *task = &report.tasks.items[0];
+    task->seed_source = mem_strdup("a1");
+    task->seed_rows = rows;
+    task->seed_rows_total = 10000;
+    task->seed_rows_per_s = rows_per_s;
+    world_send_report(&world, "a2", report);
+}
+
+Test(publish_handoff, tells_how_fast_a_state_comes_from_another_agent)
+{
+    seed(0, 0);
+    expect_waiting("the state is coming from agent a1: 0 of 10000 rows");
+    struct handoff_view view = first_view();
+    cr_assert_null(strstr(view.waiting, "rows/s"), "not known yet: %s", view.waiting);
+    schema_free(&schema_handoff_view, &view);
+    seed(4000, 1500);
+    expect_waiting("4000 of 10000 rows, 1500 rows/s: the rest in 4.0 s");
+}
+
 static void expect_stuck(const char *code)
 {
     struct handoff_view view = first_view();

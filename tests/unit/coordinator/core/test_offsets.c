@@ -196,3 +196,55 @@ Test(offsets, a_choice_goes_with_the_processor)
     world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
     cr_assert_eq(rig_placement(0)->chosen.count, 0);
 }
+
+/* ---- the database is lost or old, and the owner knows what was chosen */
+
+static struct world
+    old; /* the coordinator on another database; rig_world is the cluster as it is */
+
+static void recover(struct cluster *database)
+{
+    database->config.recover = true;
+    world_init_from(&old, database, NULL, NULL);
+    struct coord_event event = world_event(&old, COORD_EVENT_AGENT_REGISTER, NULL);
+    event.registration = world_registration_of(&rig_world, "a1");
+    world_step(&old, event);
+    world_reply_all_well(&old);
+    world_pass(&old, WORLD_TIMEOUT_MS);
+    cr_assert_eq(old.cluster.recovery.state, RECOVERY_NONE);
+}
+
+static void finish_old(void) /* the suite's own comes after it */
+{
+    world_finish(&old);
+}
+
+Test(offsets, chosen_ones_are_kept_by_a_recovery, .fini = finish_old)
+{
+    struct cluster copy;
+    work(42);
+    halt_at(20);
+    world_copy(&copy, &rig_world.cluster);
+    ask(OFFSETS_ACTION_RESTORE);
+    recover(&copy);
+    const struct placement_row *placement = world_placement(&old, "j1", 0);
+    cr_assert_eq(placement->chosen.count, 1);
+    cr_assert_eq(placement->chosen.items[0].partition, 4);
+    cr_assert_eq(placement->chosen.items[0].found, 20);
+    cr_assert_eq(placement->chosen.items[0].offset, 42);
+}
+
+Test(offsets, chosen_ones_that_were_carried_out_do_not_come_back_with_an_old_database,
+     .fini = finish_old)
+{
+    struct cluster copy;
+    work(42);
+    halt_at(20);
+    ask(OFFSETS_ACTION_RESTORE);
+    world_copy(&copy, &rig_world.cluster);
+    cr_assert_eq(told().offset, 42);
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    cr_assert_eq(rig_placement(0)->chosen.count, 0);
+    recover(&copy);
+    cr_assert_eq(world_placement(&old, "j1", 0)->chosen.count, 0);
+}
