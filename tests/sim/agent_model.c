@@ -162,14 +162,14 @@ static bool grow(struct world *world, struct sim_task *task, const struct task_d
     struct task_partition added[KAFKA_PARTITIONS_MAX] = {0};
     size_t count = 0, before = task->core.partition_count;
 
-    if (task->inbox.read_count == before)
-        return true;
+    if (!agent_has_smaller_sets(task))
+        return false;
     if (!task_may_grow(&task->core, desired) || !task->consumer_open || world_chance(world, 100)) {
         world->tally->of[TALLY_GROWN_ANEW]++;
         return false;
     }
     for (uint32_t i = 0; i < task->inbox.read_count; i++) {
-        bool known = false;
+        bool known = (agent_told_sets(task) >> task->inbox.read[i] & 1) == 0; /* it has gone */
 
         for (size_t k = 0; k < before; k++)
             known = known || agent_partition(task, k) == task->inbox.read[i];
@@ -336,8 +336,7 @@ static void take_desired(struct world *world, struct sim_task *task)
 
     world->tally->of[TALLY_STANDBY_LEARNS] +=
         task->role == TASK_ROLE_STANDBY && task->inbox.role == TASK_ROLE_LEARNER;
-    if ((task->role == TASK_ROLE_ACTIVE && task->inbox.role != TASK_ROLE_ACTIVE) ||
-        !agent_has_same_sets(task)) {
+    if (task->role == TASK_ROLE_ACTIVE && task->inbox.role != TASK_ROLE_ACTIVE) {
         (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
         return;
     }
@@ -345,7 +344,7 @@ static void take_desired(struct world *world, struct sim_task *task)
                          task->inbox.release, task->inbox.paused);
     desired.seed = task->inbox.seed;
     desire_hold(&desired, task->inbox.frozen, task->inbox.waiting);
-    if (!grow(world, task, &desired)) {
+    if (!agent_has_same_sets(task) && !grow(world, task, &desired)) {
         (void)agent_event(task, TASK_EVENT_STOP, NULL, NULL);
         return;
     }

@@ -235,6 +235,9 @@ void agent_use_split(const struct world *world, struct sim_task *task,
                      struct task_desired *desired);
 /* The task has the partitions that it is told to have, but for those that have left it as told. */
 bool agent_has_same_sets(const struct sim_task *task);
+/* The partitions that it was told, a bit each, but for those that it has given away. */
+uint32_t agent_told_sets(const struct sim_task *task);
+bool agent_has_smaller_sets(const struct sim_task *task); /* a part of those */
 /* agent_seed.c */
 void agent_seed_start(struct world *world, struct sim_task *task);
 void agent_seed_cancel(struct world *world, struct sim_task *task);

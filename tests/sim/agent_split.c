@@ -73,13 +73,28 @@ void agent_use_split(const struct world *world, struct sim_task *task, struct ta
             (task->inbox.leaving >> agent_partition(task, i) & 1) != 0;
 }
 
-bool agent_has_same_sets(const struct sim_task *task)
+static uint32_t held(const struct sim_task *task)
 {
-    uint32_t has = 0, told = task->inbox.owned;
+    uint32_t has = 0;
 
     for (size_t i = 0; i < task->core.partition_count; i++)
         has |= UINT32_C(1) << agent_partition(task, i);
-    if (task->core.split_done != 0 && task->core.split_done == task->inbox.split.handoff)
-        told &= ~task->inbox.leaving;
-    return has == told;
+    return has;
+}
+
+uint32_t agent_told_sets(const struct sim_task *task)
+{
+    bool gone = task->core.split_done != 0 && task->core.split_done == task->inbox.split.handoff;
+
+    return gone ? task->inbox.owned & ~task->inbox.leaving : task->inbox.owned;
+}
+
+bool agent_has_same_sets(const struct sim_task *task)
+{
+    return held(task) == agent_told_sets(task);
+}
+
+bool agent_has_smaller_sets(const struct sim_task *task)
+{
+    return !agent_has_same_sets(task) && (held(task) & ~agent_told_sets(task)) == 0;
 }
