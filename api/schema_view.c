@@ -386,7 +386,8 @@ SCHEMA_TYPE(agent_view, "An agent.");
 static const struct schema_field operation_view_fields[] = {
     FIELD_STRING(operation_view, id, 1, 64, .required = true, .help = "Id of the operation."),
     FIELD_NAME(operation_view, kind, .required = true,
-               .help = "create_job, delete_job, move, rebalance or expand_processors."),
+               .help = "create_job, delete_job, move, rebalance, expand_processors or "
+                       "expand_partitions."),
     FIELD_NAME(operation_view, job, .required = true, .help = "Name of the job."),
     FIELD_ENUM(operation_view, state, schema_names_operation_state, .required = true,
                .help = "Where the operation is in its life."),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scene import LIMIT_S, Scene
-from waiting import wait_until
+import splitting
+from scene import Scene
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -49,38 +49,6 @@ def test_expand_auto_gives_each_newcomer_work(broker, daemons, unique, loads):
     stage.assert_exact()
 
 
-# Who dies, and where: the split is of processor 2, out of processor 0.
-KILLS = [
-    ("source", "split@{job}/0/active"),  # the partitions have gone, and only Kafka knows
-    ("target", "phase@{job}/2/committed"),  # it has shut older producers out
-    ("coordinator", "handoff_after_commit@{job}/2/releasing"),  # the epoch is handed out, the source is not told
-    ("coordinator", "handoff_before_commit@{job}/2/released"),  # the map has not grown yet
-]
-
-
-@pytest.mark.parametrize("victim, point", KILLS, ids=[f"{who}-{point.split('@')[0]}" for who, point in KILLS])
-def test_expand_survives_kill(broker, daemons, unique, loads, victim, point):
-    stage = Scene(broker, daemons, unique, loads, partitions=4, processors=2, coordinator={"hooks": True})
-    hook = {"BATON_HOOK": f"{point.format(job=stage.job.name)}:1:kill"}
-    source = stage.agent(start=False, hooks=True)
-    source.environment |= hook if victim == "source" else {}
-    source.start()
-    stage.job.wait_active()
-    target = stage.agent(start=False, hooks=True, max_learners=1)
-    target.environment |= hook if victim == "target" else {}
-    stage.maintenance(True)  # nothing else moves
-    target.start()
-    if victim == "coordinator":
-        stage.coordinator.environment |= hook
-        stage.coordinator.restart()
-    stage.load()
-    operation = stage.expand(3)
-    struck = {"source": source, "target": target, "coordinator": stage.coordinator}[victim]
-    wait_until(lambda: not struck.running, LIMIT_S, f"{victim} is struck at {point}")
-    assert struck.wait_exit() == -9 and struck.log_events("hook", action="kill")
-    struck.environment.pop("BATON_HOOK")
-    struck.start()
-    assert stage.job.wait_operation(operation)["state"] == "succeeded"
-    stage.job.wait_active(3)
-    stage.wait_outputs(500)
-    stage.assert_exact()
+@pytest.mark.parametrize("case", splitting.CASES, ids=splitting.name_of)
+def test_expand_survives_kill(broker, daemons, unique, loads, case):
+    splitting.run(case, broker, daemons, unique, loads)
