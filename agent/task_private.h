@@ -138,6 +138,8 @@ bool task_told_holds(const struct uint_list *list, uint32_t number);
 void task_told_windows(struct task_thread *thread);
 /* The job's, or for ever where nobody could tell old-count records from others. */
 int64_t task_told_settle_ms(const struct document_job *job);
+/* New partitions wait until the windows are closed; never for one that can not close. */
+bool task_told_holds_descendants(const struct document_job *job);
 
 /* ---- task_grow.c */
 

@@ -222,7 +222,7 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
     thread->core.config.acceptable_lag = job->spec.acceptable_lag;
     thread->core.config.settle_ms = task_told_settle_ms(job);
-    thread->core.config.hold_descendants = job->spec.expansion_order == EXPANSION_ORDER_HOLD;
+    thread->core.config.hold_descendants = task_told_holds_descendants(job);
     schema_free(&schema_document_job, &thread->job);
     schema_free(&schema_document_task, &thread->desired);
     thread->job = *job;
@@ -416,7 +416,7 @@ static enum err_code make_core(struct task_thread *thread, struct err *reterr)
         .acceptable_lag = job->spec.acceptable_lag,
         .seed_records_min = SEED_RECORDS_MIN,
         .partitions_initial = job->partitions_initial,
-        .hold_descendants = job->spec.expansion_order == EXPANSION_ORDER_HOLD,
+        .hold_descendants = task_told_holds_descendants(job),
         .settle_ms = task_told_settle_ms(job),
         .commit_interval_ms = job->spec.commit_interval_ms,
         .checkpoint_interval_ms = thread->context->options->checkpoint_interval_ms,

@@ -118,6 +118,12 @@ int64_t task_told_settle_ms(const struct document_job *job)
                : INT64_MAX;
 }
 
+bool task_told_holds_descendants(const struct document_job *job)
+{
+    return job->spec.expansion_order == EXPANSION_ORDER_HOLD && job->windows.count > 0 &&
+           task_told_settle_ms(job) != INT64_MAX;
+}
+
 static int windows_compare(const void *a, const void *b)
 {
     const struct settle_window *left = a, *right = b;

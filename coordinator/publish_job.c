@@ -503,7 +503,7 @@ static void sum_up(const struct job *job, struct view_job *view)
         add_processor(&view->processors.items[i], status);
     say_group(job, status);
     status->agents = count_owners(view);
-    for (size_t i = 0; i < job->processors.count; i++)
+    for (size_t i = 0; i < job->processors.count + job->nascent; i++)
         status->handoffs_running += job->processors.items[i].handoff != NULL;
     for (size_t i = 0; i < job->windows.count; i++) {
         status->windows_open += job->windows.items[i].row.window.fence == API_UNKNOWN;

@@ -68,17 +68,18 @@ static bool refuse_processors(struct step *step, const struct job *job, int64_t 
                      "the job has %u processors already, and can not have fewer: ask for more than "
                      "that",
                      row->processors);
+    else if (row->partitions != row->partitions_initial)
+        refuse(step, "the job's partitions have been expanded; processors of such a job can not be "
+                     "split in this version");
     else if (wanted > row->partitions)
         step_problem(step, request, "expansion_refused",
                      "%" PRId64 " processors are more than the %u partitions of an input: those "
-                     "without one would have nothing to do; expand the partitions first",
+                     "without one would have nothing to do, and once partitions were expanded "
+                     "processors can not be split in this version",
                      wanted, row->partitions);
     else if (row->spec.max_processors != 0 && wanted > row->spec.max_processors)
         step_problem(step, request, "expansion_refused",
                      "the job's max_processors is %u; raise it first", row->spec.max_processors);
-    else if (row->partitions != row->partitions_initial)
-        refuse(step, "the job's partitions have been expanded; processors of such a job can not be "
-                     "split in this version");
     else
         return false;
     return true;

@@ -120,11 +120,20 @@ void step_expand_partitions(struct step *step, struct job *job)
     }
 }
 
-/* As long as nothing was done to the topics. */
+/* As long as it is not known that the topics have them. Those that a broker adds all the same are
+ * adopted later, as anybody's are. */
 void step_cancel_partitions(struct step *step, struct operation *operation)
 {
-    if (operation->row.step == OPERATION_STEP_SAMPLE ||
-        operation->row.step == OPERATION_STEP_RECORD_ENDS) {
+    if (operation->row.step != OPERATION_STEP_COMMIT_STARTS) {
+        struct job *job = cluster_job(step->cluster, operation->row.job);
+        const char *reason = step->event->reason;
+        job->topics.adopt_ms = step->event->now_ms + ADOPT_RETRY_MS;
+        rows_text_set(&job->topics.adopt_error, "their adoption was cancelled");
+        step_event(step,
+                   (struct event_about){.kind = "operation_cancelled",
+                                        .job = operation->row.job,
+                                        .operation = operation->row.id},
+                   "%s", reason != NULL ? reason : "asked for without a reason");
         step_end_operation(step, operation, OPERATION_STATE_CANCELLED, "asked for");
         step_answer_operation(step, step->event->request, 200, operation);
         return;
@@ -155,15 +164,38 @@ static uint32_t count_common(const struct job_row *row, const struct kafka_inspe
                                                                                          : 0;
 }
 
+/* Why they can not be adopted now; free(). NULL: they can. */
+static char *find_adoption_obstacle(const struct step *step, const struct job *job)
+{
+    const struct operation *present = step_find_expansion(step->cluster, job);
+    if (job->row.pause.on)
+        return step_text("they wait: the job is paused");
+    if (cluster_is_held(job))
+        return step_text("they wait: others are in the job's group");
+    if (present != NULL && present->row.kind == OPERATION_KIND_EXPAND_PROCESSORS)
+        return step_text("they wait: op-%" PRIu64 " adds processors; its end is waited for, or "
+                         "cancel it",
+                         present->row.id);
+    return NULL;
+}
+
 void step_adopt_partitions(struct step *step, struct job *job,
                            const struct kafka_inspection *inspection)
 {
     uint32_t count = count_common(&job->row, inspection);
-    if (count == 0 || job->row.state != JOB_STATE_RUNNING || cluster_is_held(job) ||
-        step->event->now_ms < job->topics.adopt_ms ||
-        step_find_expansion(step->cluster, job) != NULL)
+    if (count == 0 || job->row.state != JOB_STATE_RUNNING ||
+        step->event->now_ms < job->topics.adopt_ms)
+        return;
+    char *obstacle = find_adoption_obstacle(step, job);
+    if (obstacle != NULL) {
+        rows_text_set(&job->topics.adopt_error, obstacle);
+        free(obstacle);
+        return;
+    }
+    if (step_find_expansion(step->cluster, job) != NULL)
         return;
     char *refusal = step_refuse_partitions(&job->row, count);
+    rows_text_set(&job->topics.adopt_error, NULL);
     if (refusal == NULL)
         (void)begin(step, job, count, "somebody else has added partitions to the inputs");
     free(refusal);
@@ -513,6 +545,12 @@ void step_advance_partitions(struct step *step, struct operation *operation, str
 {
     if (step->event->now_ms < operation->retry_ms)
         return;
+    /* One whose operation was cancelled once its source had been told. Neither the stamps of the
+     * starts nor the partitions that it was told of would be right after it. */
+    if (job->nascent) {
+        step_retry_operation(step, operation, "waits: a processor is being split");
+        return;
+    }
     switch (operation->row.step) {
     case OPERATION_STEP_SAMPLE:
         call_sample(step, operation, job);

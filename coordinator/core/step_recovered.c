@@ -493,6 +493,7 @@ static void end_what_was_under_way(struct step *step)
         /* A source that was told to split may yet do so: that goes on. */
         step_cancel_handoffs(step, job, true, REASON);
         step_cancel_moves(step, job, REASON);
+        step_end_expansions(step, job, REASON); /* what Kafka has of it is adopted */
         step_end_standbys(step, job, REASON);
     }
 }

@@ -94,11 +94,13 @@ void step_recover_windows(struct step *step, const struct job *job, const struct
 
 /* ---- reports */
 
-/* The task counts from its start on, and another epoch may be another task. */
+/* The task counts from its start on, and another epoch may be another task. After a start of the
+ * coordinator it is not known how much of that is stored: all that is stored may be. */
 static void count_records(struct window *window, const struct window_report *told, uint64_t epoch)
 {
     bool same = window->epoch == epoch && told->old_records >= window->reported;
-    uint64_t more = same ? told->old_records - window->reported : told->old_records;
+    uint64_t known = same ? window->reported : window->epoch == 0 ? window->row.old_records : 0;
+    uint64_t more = told->old_records > known ? told->old_records - known : 0;
     window->epoch = epoch;
     window->reported = told->old_records;
     window->more += more;

@@ -417,8 +417,8 @@ def test_contract_expansions_that_can_not_be(api, spec, unique):
     for body, says in (
         ({"processors": spec["processors"]}, "already"),
         ({"processors": 1}, "can not have fewer"),
-        ({"processors": PARTITIONS + 1}, "expand the partitions first"),
-        ({"processors": PARTITIONS + 1, "dry_run": True}, "expand the partitions first"),
+        ({"processors": PARTITIONS + 1}, "would have nothing to do"),
+        ({"processors": PARTITIONS + 1, "dry_run": True}, "would have nothing to do"),
     ):
         problem = api.refused("POST", path, 409, "expansion_refused", body)
         assert says in problem["detail"], problem

@@ -44,7 +44,7 @@ def kinds_of_drains(stage):
 # ---- under load
 
 
-def test_drain_under_load_hands_all_over_and_then_the_agent_can_be_killed(scene):
+def test_drain_under_load_hands_all_over_and_then_the_agent_can_be_killed(scene, figures):
     stage = scene(agents=3, partitions=8)
     leaver, *staying = stage.agents
     stage.history(HISTORY)
@@ -74,6 +74,7 @@ def test_drain_under_load_hands_all_over_and_then_the_agent_can_be_killed(scene)
     for each in handoffs:
         assert (each["state"], each["forced"], each["source"]) == ("done", False, leaver.name), each
         assert each["learning_ms"] is not None and each["releasing_ms"] is not None, each
+    figures(output_gap_ms=sorted(each["output_gap_ms"] for each in handoffs))
     stage.job.wait_owners({each.name: 4 for each in staying})
     epochs = stage.epochs()
     leaver.kill()
@@ -207,9 +208,11 @@ class Late(World):
         return look(self.coordinator, self.source)
 
     def assert_not_before(self, kind, deadline_at):
-        """The time is kept by another clock than the one that dates it: they may differ by as much as they are rounded."""
-        early = datetime.fromisoformat(deadline_at) - datetime.fromisoformat(self.event(kind)["at"])
-        assert early.total_seconds() < 0.1, (kind, deadline_at)
+        """The time is kept by another clock than the one that dates it: they may differ by as much as they are rounded. Returns
+        how many ms after it."""
+        late = datetime.fromisoformat(self.event(kind)["at"]) - datetime.fromisoformat(deadline_at)
+        assert late.total_seconds() > -0.1, (kind, deadline_at)
+        return round(late.total_seconds() * 1000)
 
     def event(self, kind):
         items = self.coordinator.http.get("/v1/events?limit=1000").json["items"]
@@ -217,13 +220,13 @@ class Late(World):
         return found
 
 
-def test_drain_is_forced_at_its_deadline(make_world):
+def test_drain_is_forced_at_its_deadline(make_world, figures):
     """One at a time learns, and that one is held: at the deadline both go, the one without a learner too."""
     world = make_world(Late, max_learners=1)
     asked = world.drain("force")
     assert sorted((each["processor"], each["state"]) for each in asked["left"]) == [(0, "learning"), (2, None)], asked
     wait_until(lambda: look(world.coordinator, world.source)["overdue"], LIMIT_S, "it is overdue")
-    world.assert_not_before("drain_overdue", asked["deadline_at"])
+    figures(after_deadline_ms=world.assert_not_before("drain_overdue", asked["deadline_at"]))
     assert not owned_by(world.job, world.source), world.job.processors()
     seen = look(world.coordinator, world.source)
     assert seen["state"] == "draining" and not seen["safe_to_stop"], "0 is not served yet, and its state may be needed"
@@ -237,7 +240,7 @@ def test_drain_is_forced_at_its_deadline(make_world):
     assert world.job.owners() == {world.target.name: 4}
 
 
-def test_drain_is_cancelled_at_its_deadline(make_world):
+def test_drain_is_cancelled_at_its_deadline(make_world, figures):
     """What has gone by then has gone, the rest stays with its owner, which goes on under its epoch."""
     world = make_world(Late)
     asked = world.drain("cancel")
@@ -245,7 +248,7 @@ def test_drain_is_cancelled_at_its_deadline(make_world):
     epoch = world.job.processors()[0]["epoch"]
     ended = wait_for(world.coordinator, world.source, "cancelled")
     assert ended["error"] == "its deadline has passed" and not ended["overdue"], ended
-    world.assert_not_before("drain_cancelled", asked["deadline_at"])
+    figures(after_deadline_ms=world.assert_not_before("drain_cancelled", asked["deadline_at"]))
     world.let_go()
     world.judge()
     assert owned_by(world.job, world.source) == {0} and world.job.processors()[0]["epoch"] == epoch

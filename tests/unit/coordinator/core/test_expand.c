@@ -22,7 +22,7 @@ Test(expand, counts_that_can_not_be_are_refused)
     uint32_t partitions = cluster_job(&rig_world.cluster, "j1")->row.partitions;
     expect_refusal(4, "has 4 processors already");
     expect_refusal(1, "can not have fewer");
-    expect_refusal(partitions + 1, "expand the partitions first");
+    expect_refusal(partitions + 1, "more than the 8 partitions");
     struct coord_event event = world_event(&rig_world, COORD_EVENT_EXPAND, "j9");
     event.expansion.processors = 5;
     world_step(&rig_world, event);

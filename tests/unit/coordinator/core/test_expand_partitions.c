@@ -188,6 +188,25 @@ Test(expand_partitions, it_can_be_cancelled_until_partitions_are_added)
     (void)world_expect_problem(&rig_world, "operation_not_cancellable");
 }
 
+Test(expand_partitions, it_can_be_cancelled_while_kafka_refuses_to_add_them)
+{
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_CREATE_PARTITIONS);
+    world_reply(&rig_world, (struct kafka_result){
+                                .failed = true, .detail = mem_strdup("Policy violation")});
+    cr_assert_not_null(strstr(operation()->row.error, "Policy violation"));
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_OPERATION_CANCEL, NULL);
+    event.operation = operation()->row.id;
+    world_step(&rig_world, event);
+    world_expect_status(&rig_world, 200);
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_CANCELLED);
+    cr_assert_eq(world_count_traced(&rig_world, "operation_cancelled"), 1);
+}
+
 Test(expand_partitions, a_deletion_ends_it)
 {
     go_to_commit();
@@ -251,8 +270,11 @@ Test(expand_partitions, a_window_is_closed_and_opened_again_by_what_its_owner_re
     cr_assert_eq(world_count_events(&rig_world, "settle_window_reopened"), 1);
     report_window(3, (struct window_report){.number = 1, .old_records = 8, .settled = 130});
     cr_assert_eq(window(3)->row.window.fence, API_UNKNOWN, "of another opening");
+    uint64_t met = window(3)->row.old_records + window(3)->more;
     world_restart(&rig_world);
     world_calm_down(&rig_world, rig_a1);
+    report_window(3, (struct window_report){.number = 2, .old_records = 8, .settled = API_UNKNOWN});
+    cr_assert_eq(window(3)->row.old_records + window(3)->more, met, "they are counted once");
     report_window(3, (struct window_report){.number = 2, .old_records = 8, .settled = 150});
     cr_assert_eq(window(3)->row.window.fence, 150);
     cr_assert_not(window(3)->row.stale);

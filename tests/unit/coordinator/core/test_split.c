@@ -197,6 +197,33 @@ Test(split, later_ones_are_not_begun_when_the_operation_is_cancelled)
     cr_assert_eq(job()->row.processors, 6);
 }
 
+Test(split, partitions_are_not_added_before_one_without_an_operation_is_over)
+{
+    rig_add_established();
+    rig_expand(8);
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
+    cancel(operation()->id);
+    cr_assert_eq(split()->state, HANDOFF_STATE_RELEASING);
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_EXPAND, "j1");
+    event.expansion.processors = API_UNKNOWN;
+    event.expansion.partitions = 16;
+    world_step(&rig_world, event);
+    world_expect_status(&rig_world, 202);
+    for (size_t i = 0; i < rig_world.calls.count; i++)
+        cr_assert_neq(rig_world.calls.items[i].kind, KAFKA_CALL_SAMPLE);
+    cr_assert_not_null(strstr(operation()->error, "being split"));
+    world_calm_down(&rig_world, rig_both);
+    cr_assert_eq(job()->row.processors, 5);
+    for (int i = 0; i < 100 && operation()->state != OPERATION_STATE_SUCCEEDED &&
+                    rig_world.calls.count == 0;
+         i++)
+        world_pass(&rig_world, 1000);
+    bool sampled = false;
+    for (size_t i = 0; i < rig_world.calls.count; i++)
+        sampled = sampled || rig_world.calls.items[i].kind == KAFKA_CALL_SAMPLE;
+    cr_assert(sampled, "it goes on by itself");
+}
+
 Test(split, a_hand_over_that_is_cancelled_ends_the_operation)
 {
     bring_to(HANDOFF_STATE_LEARNING);
