@@ -198,6 +198,7 @@ static void take_ranges(struct task_thread *thread)
 
     if (!observer_take(thread->watch, &code, thread->ranges, thread->policies, &err))
         return;
+    thread->ranges_out = false;
     if (code == ERR_NONE) {
         consumer_answered(thread->consumer);
         event = task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL);
@@ -220,11 +221,14 @@ void task_act_serve_ranges(struct task_thread *thread, int64_t now_ms)
     take_ranges(thread);
     if (task_awaits_ranges(&thread->core) && thread->ranges_due_ms > now_ms + RANGES_SOON_MS)
         thread->ranges_due_ms = now_ms + RANGES_SOON_MS;
-    if (thread->order_held && now_ms >= thread->core.asked_ms + RANGES_ORDER_MS)
+    /* A question that is asked anew before it is answered would never be. */
+    if (thread->order_held && !thread->ranges_out &&
+        now_ms >= thread->core.asked_ms + RANGES_ORDER_MS)
         thread->ranges_due_ms = now_ms;
     if (thread->core.assigned && now_ms >= thread->ranges_due_ms) {
         task_asks_ranges(&thread->core, now_ms);
         observer_ask(thread->watch, false);
+        thread->ranges_out = true;
         thread->ranges_due_ms =
             now_ms + (task_awaits_ranges(&thread->core) ? RANGES_SOON_MS : RANGES_INTERVAL_MS);
     }
@@ -540,6 +544,7 @@ void task_act(struct task_thread *thread, enum task_action action)
     case TASK_ACTION_QUERY_RANGES:
         task_asks_ranges(&thread->core, clock_mono_ms());
         observer_ask(thread->watch, task_wants_policy(&thread->core));
+        thread->ranges_out = true;
         break;
     case TASK_ACTION_SEED:
         task_seed_start(thread);

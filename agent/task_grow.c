@@ -130,6 +130,7 @@ void task_grow_watch(struct task_thread *thread)
     observer_unwatch(thread->watch);
     thread->watch = observer_watch(thread->context->observer, &watch);
     thread->ranges_due_ms = 0; /* what the last one was asked is not answered any more */
+    thread->ranges_out = false;
 }
 
 static void postpone(struct task_thread *thread, int64_t now_ms)

@@ -233,6 +233,14 @@ static bool pass_misrouted(struct task_thread *thread, size_t index,
     return pass_error(thread, index, record, silent, "misrouted", text);
 }
 
+static void meet_old(struct task_thread *thread, size_t index, bool silent, int64_t now_ms)
+{
+    if (silent)
+        task_meet_old_again(&thread->core, index);
+    else if (task_meet_old(&thread->core, index, now_ms, clock_wall_ms()))
+        thread->report_due_ms = 0; /* the window was closed, and others rely on that */
+}
+
 /* A record that is due. False: it was not applied and stays. */
 static bool work_record(struct task_thread *thread, size_t index, const struct consumer_item *item,
                         int64_t now_ms)
@@ -260,9 +268,8 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
         thread->counters.records++;
     task_progress(&thread->core, index, item->offset + 1, now_ms);
     task_count_record(&thread->core, index);
-    if (!silent && is_old_count(thread, index, place, item->offset) &&
-        task_meet_old(&thread->core, index, now_ms, clock_wall_ms()))
-        thread->report_due_ms = 0; /* the window was closed, and others rely on that */
+    if (is_old_count(thread, index, place, item->offset))
+        meet_old(thread, index, silent, now_ms);
     return true;
 }
 

@@ -98,6 +98,8 @@ static void watch_anew(struct task_thread *thread)
         return;
     observer_unwatch(thread->watch);
     thread->watch = observer_watch(thread->context->observer, &watch);
+    thread->ranges_due_ms = 0; /* as in task_grow_watch */
+    thread->ranges_out = false;
 }
 
 void task_split_forget(struct task_thread *thread)

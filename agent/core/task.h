@@ -283,6 +283,7 @@ struct task_window {
     bool stale;           /* an old-count record came past the fence: as good as open again */
     uint64_t old_records; /* since the task's start */
     int64_t old_at;       /* wall time of the last one; API_UNKNOWN: there was none */
+    int64_t old_offset;   /* of the last one, in a replay too; API_UNKNOWN: there was none */
     int64_t quiet_ms;     /* since when there was none */
     int64_t mark; /* an end that was asked for when it had been quiet for long enough; API_UNKNOWN:
                      not yet */
@@ -471,6 +472,8 @@ void task_tell_window(struct task *task, size_t index, const struct task_window 
 /* Right after task_count_record, of one with output: it was an old-count record. True: its window
  * was closed. */
 bool task_meet_old(struct task *task, size_t index, int64_t now_ms, int64_t now_at);
+/* The same of one without output: whoever had met it may not have lived to tell. */
+void task_meet_old_again(struct task *task, size_t index);
 /* T1, when it is past an end that was asked for `settle_ms` after the last old-count record;
  * API_UNKNOWN: not yet. */
 int64_t task_settled(const struct task *task, size_t index);

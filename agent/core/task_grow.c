@@ -85,8 +85,11 @@ void task_init_partition(struct task_partition *partition)
     partition->chosen = (struct task_choice){API_UNKNOWN, API_UNKNOWN};
     partition->strange = false;
     partition->found = API_UNKNOWN;
-    partition->window = (struct task_window){
-        .end = API_UNKNOWN, .fence = API_UNKNOWN, .mark = API_UNKNOWN, .old_at = API_UNKNOWN};
+    partition->window = (struct task_window){.end = API_UNKNOWN,
+                                             .fence = API_UNKNOWN,
+                                             .mark = API_UNKNOWN,
+                                             .old_at = API_UNKNOWN,
+                                             .old_offset = API_UNKNOWN};
 }
 
 bool task_may_grow(const struct task *task, const struct task_desired *desired)

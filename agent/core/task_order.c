@@ -184,6 +184,14 @@ bool task_take_cleared(struct task *task)
 
 /* ---- windows */
 
+/* One past the fence: a replay would not wait for it, so the window is to be opened again. It may
+ * have come before the fence was told, and be told of with the next report. */
+static void tell_late(struct task_window *window)
+{
+    if (window->told && window->fence != API_UNKNOWN && window->old_offset >= window->fence)
+        window->stale = true;
+}
+
 void task_tell_window(struct task *task, size_t index, const struct task_window *told,
                       int64_t now_ms)
 {
@@ -194,12 +202,14 @@ void task_tell_window(struct task *task, size_t index, const struct task_window 
         *window = (struct task_window){.quiet_ms = now_ms,
                                        .mark = API_UNKNOWN,
                                        .old_records = window->old_records,
-                                       .old_at = window->old_at};
+                                       .old_at = window->old_at,
+                                       .old_offset = window->old_offset};
     window->told = told->told;
     window->number = told->number;
     window->first_end = told->first_end;
     window->end = told->end;
     window->fence = told->fence;
+    tell_late(window);
 }
 
 bool task_meet_old(struct task *task, size_t index, int64_t now_ms, int64_t now_at)
@@ -209,10 +219,19 @@ bool task_meet_old(struct task *task, size_t index, int64_t now_ms, int64_t now_
 
     window->old_records++;
     window->old_at = now_at;
+    window->old_offset = task->partitions[index].position - 1;
     window->quiet_ms = now_ms;
     window->mark = API_UNKNOWN;
     window->stale = window->stale || late;
     return late;
+}
+
+void task_meet_old_again(struct task *task, size_t index)
+{
+    struct task_window *window = &task->partitions[index].window;
+
+    window->old_offset = task->partitions[index].position - 1;
+    tell_late(window);
 }
 
 void task_find_settled(struct task *task)

@@ -21,6 +21,9 @@ bool task_is_to_split(const struct task *task)
 {
     const struct task_split *split = &task->desired.split;
 
+    /* What others have committed is theirs to choose: not even what is leaving is stamped. */
+    if (task->desired.frozen || task->desired.waiting)
+        return false;
     if (task->phase.state != TASK_PHASE_ACTIVE || split->handoff == 0 || task->halting ||
         split->handoff == task->split_done || task->desired.epoch != task->epoch_working)
         return false;

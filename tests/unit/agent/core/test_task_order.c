@@ -156,6 +156,34 @@ Test(task_order, closed_windows_let_everything_through_and_a_late_record_closes_
     cr_assert_not(task_meet_old(&rig->task, 0, rig->now_ms, 12346), "it is open");
 }
 
+/* The owner has said where it may be closed, and goes on until it hears of it. */
+Test(task_order, a_record_past_a_fence_that_was_not_told_yet_is_late_as_well)
+{
+    tell(0, 1, API_UNKNOWN);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_read(rig, 0, 61);
+    cr_assert_not(task_meet_old(&rig->task, 0, rig->now_ms, 12345));
+    rig_read(rig, 0, 70);
+    tell(0, 1, 61);
+    cr_assert_not(rig->task.partitions[0].window.stale, "60 lies before it");
+    tell(0, 2, API_UNKNOWN);
+    tell(0, 2, 60);
+    cr_assert(rig->task.partitions[0].window.stale);
+}
+
+Test(task_order, a_replay_tells_of_a_late_record_whose_owner_did_not_live_to)
+{
+    tell(0, 1, 55);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_read(rig, 0, 55);
+    task_meet_old_again(&rig->task, 0);
+    cr_assert_not(rig->task.partitions[0].window.stale);
+    rig_read(rig, 0, 56);
+    task_meet_old_again(&rig->task, 0);
+    cr_assert(rig->task.partitions[0].window.stale);
+    cr_assert_eq(rig->task.partitions[0].window.old_records, 0, "it was counted");
+}
+
 Test(task_order, hold_lets_nothing_through_before_the_window_is_closed)
 {
     rig->task.config.hold_descendants = true;

@@ -158,6 +158,22 @@ Test(task_split, a_pause_waits_for_it)
     cr_assert_eq(rig_phase(rig), TASK_PHASE_PAUSED);
 }
 
+Test(task_split, a_frozen_job_stamps_nothing)
+{
+    struct task_desired frozen = split;
+
+    frozen.paused = frozen.frozen = true;
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    (void)rig_want(rig, frozen);
+    rig_settle(rig);
+    cr_assert_eq(rig->task.split_done, 0);
+    cr_assert_neq(rig->committed[2].stamp.processor, CHILD);
+    (void)rig_want(rig, split);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_settle(rig);
+    expect_split();
+}
+
 Test(task_split, a_checkpoint_after_it_has_only_what_stays)
 {
     rig_go(rig, TASK_PHASE_ACTIVE);

@@ -196,8 +196,8 @@ Test(expand_partitions, it_can_be_cancelled_while_kafka_refuses_to_add_them)
     expect_call(KAFKA_CALL_INSPECT);
     world_reply_well(&rig_world);
     expect_call(KAFKA_CALL_CREATE_PARTITIONS);
-    world_reply(&rig_world, (struct kafka_result){
-                                .failed = true, .detail = mem_strdup("Policy violation")});
+    world_reply(&rig_world,
+                (struct kafka_result){.failed = true, .detail = mem_strdup("Policy violation")});
     cr_assert_not_null(strstr(operation()->row.error, "Policy violation"));
     struct coord_event event = world_event(&rig_world, COORD_EVENT_OPERATION_CANCEL, NULL);
     event.operation = operation()->row.id;

@@ -214,8 +214,8 @@ Test(split, partitions_are_not_added_before_one_without_an_operation_is_over)
     cr_assert_not_null(strstr(operation()->error, "being split"));
     world_calm_down(&rig_world, rig_both);
     cr_assert_eq(job()->row.processors, 5);
-    for (int i = 0; i < 100 && operation()->state != OPERATION_STATE_SUCCEEDED &&
-                    rig_world.calls.count == 0;
+    for (int i = 0;
+         i < 100 && operation()->state != OPERATION_STATE_SUCCEEDED && rig_world.calls.count == 0;
          i++)
         world_pass(&rig_world, 1000);
     bool sampled = false;
