@@ -99,17 +99,19 @@ def test_drain_of_the_old_half_of_a_fleet_moves_nothing_twice(scene):
     for agent in old:
         assert not wait_for(stage.coordinator, agent, "drained")["left"]
     stage.job.wait_owners({each.name: 4 for each in new})
-    handoffs = stage.job.handoffs()
+    # Before the second was asked to leave it may have been chosen for the first one's: that is called off.
+    assert {each["state"] for each in stage.job.handoffs()} <= {"done", "cancelled"}, stage.job.handoffs()
+    handoffs = stage.job.handoffs("done")
     assert sorted(each["processor"] for each in handoffs) == list(range(8)), handoffs
     for each in handoffs:
-        assert each["state"] == "done" and not each["forced"], each
+        assert not each["forced"], each
         assert each["source"] in [agent.name for agent in old] and each["target"] in [agent.name for agent in new], each
     for agent in old:
         agent.kill()
     for agent in old:
         stage.wait_agent(agent, "lost")
     stage.wait_outputs(2_000)
-    assert len(stage.job.handoffs()) == 8
+    assert len(stage.job.handoffs("done")) == 8
     stage.assert_exact()
 
 
