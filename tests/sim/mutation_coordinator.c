@@ -71,8 +71,13 @@ static void bend_tasks(struct world *world, struct coord_event *event,
 
     if (event->kind != COORD_EVENT_REPORT || job == NULL)
         return;
-    for (size_t i = 0; i < event->report.tasks.count; i++)
-        bend(job, event->name, &event->report.tasks.items[i]);
+    for (size_t i = 0; i < event->report.tasks.count; i++) {
+        struct task_report *report = &event->report.tasks.items[i];
+
+        /* A split may have been called off since. */
+        if (report->processor < job->processors.count + job->nascent)
+            bend(job, event->name, report);
+    }
 }
 
 static void bind_to_present(struct world *world, const char *agent_id, char **incarnation)
