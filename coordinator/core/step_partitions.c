@@ -120,15 +120,12 @@ void step_expand_partitions(struct step *step, struct job *job)
     }
 }
 
-/* As long as it is not known that the topics have them. Those that a broker adds all the same are
- * adopted later, as anybody's are. */
+/* As long as it is not known that the topics have them. Those that they have all the same are adopted
+ * with the next look, as anybody's are: nobody would read them. */
 void step_cancel_partitions(struct step *step, struct operation *operation)
 {
     if (operation->row.step != OPERATION_STEP_COMMIT_STARTS) {
-        struct job *job = cluster_job(step->cluster, operation->row.job);
         const char *reason = step->event->reason;
-        job->topics.adopt_ms = step->event->now_ms + ADOPT_RETRY_MS;
-        rows_text_set(&job->topics.adopt_error, "their adoption was cancelled");
         step_event(step,
                    (struct event_about){.kind = "operation_cancelled",
                                         .job = operation->row.job,
