@@ -120,8 +120,8 @@ void step_expand_partitions(struct step *step, struct job *job)
     }
 }
 
-/* As long as it is not known that the topics have them. Those that they have all the same are adopted
- * with the next look, as anybody's are: nobody would read them. */
+/* As long as it is not known that the topics have them. Those that they have all the same are
+ * adopted with the next look, as anybody's are: nobody would read them. */
 void step_cancel_partitions(struct step *step, struct operation *operation)
 {
     if (operation->row.step != OPERATION_STEP_COMMIT_STARTS) {
