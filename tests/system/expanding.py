@@ -59,13 +59,17 @@ class CarefulProducer:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failure = None
-        self.number = 0
+        self.number = self._acknowledged = 0
         self.sent = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def _delivered(self, error, _):
-        if error is not None and self._failure is None:
+    def _delivered(self, error, message):
+        if error is None:
+            self._acknowledged += 1
+            key = message.key()
+            self.sent[key] = self.sent.get(key, 0) + 1
+        elif self._failure is None:
             self._failure = RuntimeError(f"a record was not delivered: {error}")
 
     def _send(self):
@@ -73,7 +77,6 @@ class CarefulProducer:
         partition = linhash(self._hashes[index], self._initial, self._count)
         key = self._keys[index]
         self._producer.produce(self._topic, b"%d" % self.number, key, partition=partition, on_delivery=self._delivered)
-        self.sent[key] = self.sent.get(key, 0) + 1
         self.number += 1
 
     def _run(self):
@@ -98,8 +101,8 @@ class CarefulProducer:
             self._count = count
 
     def wait_more(self, records):
-        target = self.number + records
-        wait_until(lambda: self._failure or self.number >= target, LIMIT_S, f"{records} more records are sent")
+        target = self._acknowledged + records
+        wait_until(lambda: self._failure or self._acknowledged >= target, LIMIT_S, f"{records} more records are there")
 
     def stop(self):
         """{key: how often it was sent}."""

@@ -18,8 +18,9 @@ def stage(broker, daemons, unique, loads, tmp_path):
 
     def make(agents=2, **spec):
         (tmp_path / "backups").mkdir()
+        # A recovery waits for agents that it does not know for one agent_timeout: a busy machine must not make one late.
         return Scene(broker, daemons, unique, loads, partitions=4, agents=agents,
-                     coordinator={"backup_dir": tmp_path / "backups"}, **spec)  # fmt: skip
+                     coordinator={"backup_dir": tmp_path / "backups", "agent_timeout": "6s"}, **spec)  # fmt: skip
 
     return make
 
