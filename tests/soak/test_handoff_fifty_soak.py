@@ -17,8 +17,10 @@ LIMIT_S = 600
 
 @pytest.mark.timeout(1500)
 def test_handoff_of_fifty_processors_at_once_soak(broker, daemons, unique, loads, figures, tmp_path):
-    stage = Scene(broker, daemons, unique, loads, partitions=PROCESSORS, agents=1, commit_interval_ms=1000,
+    stage = Scene(broker, daemons, unique, loads, partitions=PROCESSORS, commit_interval_ms=1000,
                   coordinator={"agent_timeout": "30s"})  # fmt: skip
+    stage.agent(capacity=PROCESSORS)
+    stage.job.wait_active(limit_s=LIMIT_S)
     stage.history(HISTORY)
     stage.load(rate=RATE)
     recorder = Recorder(broker, stage.job.output, PROCESSORS, tmp_path)
@@ -26,7 +28,7 @@ def test_handoff_of_fifty_processors_at_once_soak(broker, daemons, unique, loads
     steady = now_us()
     stage.wait_outputs(RATE * STEADY_S)
     joined = now_us()
-    stage.agent()
+    stage.agent(capacity=PROCESSORS)
     at_once = [0]
 
     def even():
