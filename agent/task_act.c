@@ -44,7 +44,7 @@ static enum err_code open_consumer(struct task_thread *thread, struct err *reter
         return ERR_NONE;
     code = consumer_create(&config, &thread->consumer, reterr);
     if (code == ERR_NONE)
-        task_grow_watch(thread);
+        task_watch_anew(thread);
     return code;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/core/reconcile.h"
 #include "agent/task_private.h"
 #include "common/clock.h"
 #include "common/hash/linhash.h"
@@ -17,26 +18,12 @@
 #define RETRY_MS            200
 #define PATIENCE_MS         10000
 
-/* Both ascend. */
-static bool holds_all(const struct uint_list *whole, const struct uint_list *part)
-{
-    size_t at = 0;
-
-    for (size_t i = 0; i < part->count; i++) {
-        while (at < whole->count && whole->items[at] < part->items[i])
-            at++;
-        if (at == whole->count || whole->items[at] != part->items[i])
-            return false;
-    }
-    return true;
-}
-
 bool task_grow_possible(const struct task_thread *thread, const struct task_desired *desired,
                         const struct document_task *task)
 {
     return task_may_grow(&thread->core, desired) && thread->consumer != NULL &&
-           holds_all(&task->owned, &thread->desired.owned) &&
-           holds_all(&task->read, &thread->desired.read);
+           reconcile_is_subset(&thread->desired.owned, &task->owned) &&
+           reconcile_is_subset(&thread->desired.read, &task->read);
 }
 
 /* The partitions of `task` that the thread does not have yet, with T0; heap. NULL: one of them has
@@ -117,7 +104,7 @@ static enum err_code check_known(struct task_thread *thread, const struct docume
     return ERR_NONE;
 }
 
-void task_grow_watch(struct task_thread *thread)
+void task_watch_anew(struct task_thread *thread)
 {
     const struct observer_watch_config watch = {
         .topics = thread->job.spec.inputs.items,
@@ -181,7 +168,7 @@ enum task_grow_result task_grow_try(struct task_thread *thread, const struct doc
     free(added);
     grow_scratch(thread, before, count);
     code = read_added(thread, before, &err);
-    task_grow_watch(thread);
+    task_watch_anew(thread);
     log_info("task_grown", LOG_STR("job", job->name), LOG_INT("processor", task->processor),
              LOG_INT("partitions_before", (int64_t)before),
              LOG_INT("partitions", (int64_t)thread->core.partition_count), LOG_END);

@@ -158,7 +158,7 @@ enum task_grow_result task_grow_try(struct task_thread *thread, const struct doc
                                     const struct document_task *task);
 
 /* A new watch of all partitions instead of the one there may be. */
-void task_grow_watch(struct task_thread *thread);
+void task_watch_anew(struct task_thread *thread);
 
 /* ---- task_split.c */
 

@@ -5,21 +5,13 @@
 #include "agent/task_private.h"
 #include "common/mem.h"
 
-static bool holds(const struct uint_list *list, uint32_t number)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i] == number)
-            return true;
-    }
-    return false;
-}
-
 void task_split_told(struct task_thread *thread)
 {
     for (size_t i = 0; i < thread->core.partition_count; i++) {
         struct task_partition *partition = &thread->core.partitions[i];
 
-        partition->leaving = holds(&thread->desired.split_partitions, partition->partition);
+        partition->leaving =
+            task_told_holds(&thread->desired.split_partitions, partition->partition);
     }
 }
 
@@ -35,13 +27,15 @@ static bool same_set(const struct task_thread *thread, const struct document_tas
 
         if (partition->topic != 0 || (owned_only && !partition->owned))
             continue;
-        while (gone && next < told->count && holds(&task->split_partitions, told->items[next]))
+        while (gone && next < told->count &&
+               task_told_holds(&task->split_partitions, told->items[next]))
             next++;
         if (next == told->count || told->items[next] != partition->partition)
             return false;
         next++;
     }
-    while (gone && next < told->count && holds(&task->split_partitions, told->items[next]))
+    while (gone && next < told->count &&
+           task_told_holds(&task->split_partitions, told->items[next]))
         next++;
     return next == told->count;
 }
@@ -84,24 +78,6 @@ static void move_scratch(struct task_thread *thread, size_t to, size_t from)
     thread->committed[to] = thread->committed[from];
 }
 
-static void watch_anew(struct task_thread *thread)
-{
-    const struct observer_watch_config watch = {
-        .topics = thread->job.spec.inputs.items,
-        .partitions = thread->core.partitions,
-        .partition_count = thread->core.partition_count,
-        .wake = task_thread_wake,
-        .wake_arg = thread,
-    };
-
-    if (thread->watch == NULL)
-        return;
-    observer_unwatch(thread->watch);
-    thread->watch = observer_watch(thread->context->observer, &watch);
-    thread->ranges_due_ms = 0; /* as in task_grow_watch */
-    thread->ranges_out = false;
-}
-
 void task_split_forget(struct task_thread *thread)
 {
     size_t count = thread->core.partition_count, kept = 0;
@@ -124,5 +100,6 @@ void task_split_forget(struct task_thread *thread)
     free(moved);
     thread->read_next = 0;
     task_forget(&thread->core);
-    watch_anew(thread);
+    if (thread->watch != NULL)
+        task_watch_anew(thread);
 }

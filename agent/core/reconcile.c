@@ -255,8 +255,7 @@ static enum err_code check_list(const struct uint_list *list, uint32_t partition
     return ERR_NONE;
 }
 
-/* Both ascend. */
-static bool is_subset(const struct uint_list *part, const struct uint_list *whole)
+bool reconcile_is_subset(const struct uint_list *part, const struct uint_list *whole)
 {
     size_t at = 0;
     for (size_t i = 0; i < part->count; i++) {
@@ -274,8 +273,8 @@ static enum err_code check_split(const struct document_task *task, const struct 
     if (check_list(&task->split_partitions, job->partitions, "split_partitions", reterr) !=
         ERR_NONE)
         return ERR_PROTOCOL;
-    if (!is_subset(&task->split_partitions, &task->owned) || task->split_partitions.count == 0 ||
-        task->split_partitions.count == task->owned.count)
+    if (!reconcile_is_subset(&task->split_partitions, &task->owned) ||
+        task->split_partitions.count == 0 || task->split_partitions.count == task->owned.count)
         return err_set(reterr, ERR_PROTOCOL, "a split of partitions that are not a part of S1");
     if (task->split_processor != job->processors || task->split_epoch == 0)
         return err_set(reterr, ERR_PROTOCOL, "a split for processor %u of a job with %u",
@@ -293,7 +292,7 @@ static enum err_code check_task(const struct document_task *task, const struct d
     if (check_list(&task->owned, job->partitions, "owned", reterr) != ERR_NONE ||
         check_list(&task->read, job->partitions, "read", reterr) != ERR_NONE)
         return ERR_PROTOCOL;
-    if (!is_subset(&task->owned, &task->read))
+    if (!reconcile_is_subset(&task->owned, &task->read))
         return err_set(reterr, ERR_PROTOCOL, "owned partitions that are not in the read set");
     if (task->role == TASK_ROLE_ACTIVE && task->epoch == 0)
         return err_set(reterr, ERR_PROTOCOL, "an active task without an epoch");

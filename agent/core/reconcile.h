@@ -77,6 +77,9 @@ int64_t reconcile_wake_ms(const struct reconcile_slot *slots, size_t slot_count,
  */
 enum err_code reconcile_check(const struct agent_document *document, struct err *reterr) MUSTCHECK;
 
+/* All of `part` is in `whole`; both ascend. */
+bool reconcile_is_subset(const struct uint_list *part, const struct uint_list *whole);
+
 /* -1, 0, 1 as `a` is older than, the same as, newer than `b` (D6: the coordinator's start, then its
  * decision). */
 int reconcile_version_compare(struct document_version a, struct document_version b);
