@@ -141,55 +141,75 @@ static void print_skipped(struct strbuf *buf, const struct view *view)
 
 /* ---- one sample a job */
 
-static void print_job_lag(struct strbuf *buf, const struct view *view)
+struct job_metric {
+    const char *name, *help;
+    int64_t (*read)(const struct job_status *status); /* below 0: not known, no sample */
+};
+
+static int64_t read_job_lag(const struct job_status *status)
 {
-    prom_family(buf, "baton_job_lag_records", PROM_TYPE_GAUGE,
-                "Records not yet processed, of all partitions; no sample while unknown.");
-    for (size_t j = 0; j < view->jobs.count; j++) {
-        const struct job_status *status = &view->jobs.items[j]->status;
-        if (status->lag_records >= 0)
-            prom_sample_int(buf, "baton_job_lag_records", PROM_LABELS({"job", status->name}),
-                            status->lag_records);
-    }
-    prom_family(buf, "baton_job_replay_records", PROM_TYPE_GAUGE,
-                "Records still to be replayed into state before processing goes on.");
-    for (size_t j = 0; j < view->jobs.count; j++) {
-        const struct job_status *status = &view->jobs.items[j]->status;
-        prom_sample_int(buf, "baton_job_replay_records", PROM_LABELS({"job", status->name}),
-                        status->replay_records);
-    }
+    return status->lag_records;
 }
 
-static void print_standbys(struct strbuf *buf, const struct view *view)
+static int64_t read_job_replay(const struct job_status *status)
 {
-    prom_family(buf, "baton_job_standbys_wanted", PROM_TYPE_GAUGE,
-                "Standbys that the job is to have, of all processors.");
-    for (size_t j = 0; j < view->jobs.count; j++)
-        prom_sample_int(buf, "baton_job_standbys_wanted",
-                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
-                        view->jobs.items[j]->status.standbys_wanted);
-    prom_family(buf, "baton_job_standbys_ready", PROM_TYPE_GAUGE,
-                "Standbys that would take over at once.");
-    for (size_t j = 0; j < view->jobs.count; j++)
-        prom_sample_int(buf, "baton_job_standbys_ready",
-                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
-                        view->jobs.items[j]->status.standbys_ready);
+    return status->replay_records;
 }
 
-static void print_windows(struct strbuf *buf, const struct view *view)
+static int64_t read_standbys_wanted(const struct job_status *status)
 {
-    prom_family(buf, "baton_job_settle_windows_open", PROM_TYPE_GAUGE,
-                "Partitions whose settle window after an expansion is open.");
-    for (size_t j = 0; j < view->jobs.count; j++)
-        prom_sample_int(buf, "baton_job_settle_windows_open",
-                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
-                        view->jobs.items[j]->status.windows_open);
-    prom_family(buf, "baton_job_old_count_records", PROM_TYPE_GAUGE,
-                "Records met since the newest expansion whose producers did not know of it.");
-    for (size_t j = 0; j < view->jobs.count; j++)
-        prom_sample_int(buf, "baton_job_old_count_records",
-                        PROM_LABELS({"job", view->jobs.items[j]->status.name}),
-                        (int64_t)view->jobs.items[j]->status.old_records);
+    return status->standbys_wanted;
+}
+
+static int64_t read_standbys_ready(const struct job_status *status)
+{
+    return status->standbys_ready;
+}
+
+static int64_t read_windows_open(const struct job_status *status)
+{
+    return status->windows_open;
+}
+
+static int64_t read_old_records(const struct job_status *status)
+{
+    return (int64_t)status->old_records;
+}
+
+static int64_t read_group_members(const struct job_status *status)
+{
+    return status->group.members;
+}
+
+static const struct job_metric group_members_metric = {
+    "baton_job_group_members",
+    "Members of the job's group that are not the job's, at the last look.", read_group_members};
+
+static const struct job_metric job_metrics[] = {
+    {"baton_job_lag_records",
+     "Records not yet processed, of all partitions; no sample while unknown.", read_job_lag},
+    {"baton_job_replay_records",
+     "Records still to be replayed into state before processing goes on.", read_job_replay},
+    {"baton_job_standbys_wanted", "Standbys that the job is to have, of all processors.",
+     read_standbys_wanted},
+    {"baton_job_standbys_ready", "Standbys that would take over at once.", read_standbys_ready},
+    {"baton_job_settle_windows_open", "Partitions whose settle window after an expansion is open.",
+     read_windows_open},
+    {"baton_job_old_count_records",
+     "Records met since the newest expansion whose producers did not know of it.",
+     read_old_records},
+};
+
+static void print_job_metric(struct strbuf *buf, const struct view *view,
+                             const struct job_metric *metric)
+{
+    prom_family(buf, metric->name, PROM_TYPE_GAUGE, metric->help);
+    for (size_t j = 0; j < view->jobs.count; j++) {
+        const struct job_status *status = &view->jobs.items[j]->status;
+        int64_t value = metric->read(status);
+        if (value >= 0)
+            prom_sample_int(buf, metric->name, PROM_LABELS({"job", status->name}), value);
+    }
 }
 
 static void print_job_rates(struct strbuf *buf, const struct view *view)
@@ -306,14 +326,7 @@ static void print_holds(struct strbuf *buf, const struct view *view)
 
 static void print_groups(struct strbuf *buf, const struct view *view)
 {
-    prom_family(buf, "baton_job_group_members", PROM_TYPE_GAUGE,
-                "Members of the job's group that are not the job's, at the last look.");
-    for (size_t j = 0; j < view->jobs.count; j++) {
-        const struct job_status *status = &view->jobs.items[j]->status;
-        if (status->group.members != API_UNKNOWN)
-            prom_sample_int(buf, "baton_job_group_members", PROM_LABELS({"job", status->name}),
-                            status->group.members);
-    }
+    print_job_metric(buf, view, &group_members_metric);
     prom_family(buf, "baton_job_group_hold", PROM_TYPE_GAUGE,
                 "1: the job puts nothing out because of others in its group, in the way that the "
                 "label says; else 0.");
@@ -401,9 +414,8 @@ void metrics_print_view(struct strbuf *buf, const struct view *view)
     print_processors_by_state(buf, view);
     print_handoffs(buf, view);
     print_problems(buf, view);
-    print_job_lag(buf, view);
-    print_standbys(buf, view);
-    print_windows(buf, view);
+    for (size_t i = 0; i < sizeof(job_metrics) / sizeof(job_metrics[0]); i++)
+        print_job_metric(buf, view, &job_metrics[i]);
     print_job_rates(buf, view);
     for (size_t i = 0; i < sizeof(processor_metrics) / sizeof(processor_metrics[0]); i++)
         print_processor_metric(buf, view, &processor_metrics[i]);
