@@ -10,39 +10,20 @@
 #include "common/mem.h"
 #include "coordinator/core/rows.h"
 #include "coordinator/store.h"
-#include "tests/unit/coordinator/core/world.h"
-#include "tests/unit/coordinator/store_fixture.h"
+#include "tests/unit/coordinator/store_rig.h"
 
-static struct store_fixture fixture;
-static struct store *store;
-static struct world world;
+static struct store_rig at;
 static const char *const both[] = {"a1", "a2", NULL};
-
-static void stored(struct world *from, const struct update *update)
-{
-    struct err err;
-    (void)from;
-    cr_assert_eq(store_commit(store, update, &err), ERR_NONE, "%s", err.text);
-}
 
 /* a1 runs j1, and every update goes to the store. */
 static void setup(void)
 {
-    struct cluster loaded;
-    store_fixture_init(&fixture);
-    store = store_fixture_open(&fixture);
-    store_fixture_load(store, &loaded);
-    world_init_from(&world, &loaded, stored, NULL);
-    world_register(&world, "a1", 1);
-    world_create(&world, "j1");
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    store_rig_init_job(&at);
 }
 
 static void teardown(void)
 {
-    world_finish(&world);
-    store_close(store);
-    store_fixture_finish(&fixture);
+    store_rig_finish(&at);
 }
 
 TestSuite(store_handoff, .init = setup, .fini = teardown);
@@ -51,31 +32,31 @@ static struct handoff_page page_of(struct store_handoff_query query)
 {
     struct handoff_page page;
     struct err err;
-    cr_assert_eq(store_handoffs(store, query, &page, &err), ERR_NONE, "%s", err.text);
+    cr_assert_eq(store_handoffs(at.store, query, &page, &err), ERR_NONE, "%s", err.text);
     return page;
 }
 
 Test(store_handoff, is_loaded_as_it_was_after_every_change)
 {
-    world_register(&world, "a2", 2);
-    cr_assert_eq(world.cluster.handoffs.count, 2);
-    store_fixture_check(store, &world.cluster);
-    for (int round = 0; world.cluster.handoffs.count > 0; round++) {
+    world_register(&at.world, "a2", 2);
+    cr_assert_eq(at.world.cluster.handoffs.count, 2);
+    store_fixture_check(at.store, &at.world.cluster);
+    for (int round = 0; at.world.cluster.handoffs.count > 0; round++) {
         cr_assert_lt(round, 20);
         for (size_t i = 0; both[i] != NULL; i++) {
-            world_report(&world, both[i], TASK_STATE_ACTIVE);
-            store_fixture_check(store, &world.cluster);
-            world_pass(&world, 10);
+            world_report(&at.world, both[i], TASK_STATE_ACTIVE);
+            store_fixture_check(at.store, &at.world.cluster);
+            world_pass(&at.world, 10);
         }
     }
-    cr_assert_eq(world_count_owned(&world, "j1", "a2"), 2);
+    cr_assert_eq(world_count_owned(&at.world, "j1", "a2"), 2);
 }
 
 Test(store_handoff, ended_ones_are_history_with_all_that_was_known)
 {
-    world_register(&world, "a2", 2);
-    uint64_t first = world.cluster.handoffs.items[0]->row.id;
-    world_calm_down(&world, both);
+    world_register(&at.world, "a2", 2);
+    uint64_t first = at.world.cluster.handoffs.items[0]->row.id;
+    world_calm_down(&at.world, both);
     struct handoff_page page = page_of((struct store_handoff_query){.limit = 10});
     cr_assert_eq(page.items.count, 2);
     cr_assert_null(page.next);
@@ -96,19 +77,19 @@ Test(store_handoff, ended_ones_are_history_with_all_that_was_known)
 
     struct handoff_view alone;
     struct err err;
-    cr_assert_eq(store_handoff(store, first, &alone, &err), ERR_NONE);
+    cr_assert_eq(store_handoff(at.store, first, &alone, &err), ERR_NONE);
     cr_assert_eq(alone.id, first);
     schema_free(&schema_handoff_view, &alone);
-    cr_assert_eq(store_handoff(store, 4711, &alone, &err), ERR_NOT_FOUND);
+    cr_assert_eq(store_handoff(at.store, 4711, &alone, &err), ERR_NOT_FOUND);
 }
 
 Test(store_handoff, pages_follow_each_other_and_filters_hold)
 {
-    world_register(&world, "a2", 2);
-    world_calm_down(&world, both);
-    struct coord_event event = world_event(&world, COORD_EVENT_MOVE, "j1");
+    world_register(&at.world, "a2", 2);
+    world_calm_down(&at.world, both);
+    struct coord_event event = world_event(&at.world, COORD_EVENT_MOVE, "j1");
     event.move.processor = 0;
-    world_step(&world, event);
+    world_step(&at.world, event);
     struct handoff_page page = page_of((struct store_handoff_query){.limit = 2});
     cr_assert_eq(page.items.count, 2);
     cr_assert_not_null(page.next);
@@ -131,13 +112,13 @@ Test(store_handoff, pages_follow_each_other_and_filters_hold)
 
 Test(store_handoff, history_is_kept_up_to_its_limit_and_running_ones_always)
 {
-    store_retain(store, (struct store_retention){.events = 1000, .operations = 1000});
-    world_register(&world, "a2", 2);
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    store_retain(at.store, (struct store_retention){.events = 1000, .operations = 1000});
+    world_register(&at.world, "a2", 2);
+    world_report(&at.world, "a1", TASK_STATE_ACTIVE);
     struct handoff_page page = page_of((struct store_handoff_query){.limit = 10});
     cr_assert_eq(page.items.count, 2);
     schema_free(&schema_handoff_page, &page);
-    world_calm_down(&world, both);
+    world_calm_down(&at.world, both);
     page = page_of((struct store_handoff_query){.limit = 10});
     cr_assert_eq(page.items.count, 0);
     schema_free(&schema_handoff_page, &page);
@@ -147,7 +128,7 @@ static void run_sql(const char *sql)
 {
     sqlite3 *db;
     char *error = NULL;
-    cr_assert_eq(sqlite3_open(fixture.path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_open(at.fixture.path, &db), SQLITE_OK);
     cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, &error), SQLITE_OK, "%s", error);
     cr_assert_eq(sqlite3_close(db), SQLITE_OK);
 }
@@ -155,7 +136,7 @@ static void run_sql(const char *sql)
 /* As the first version left it. */
 Test(store_handoff, older_database_is_brought_up_to_date)
 {
-    store_close(store);
+    store_close(at.store);
     run_sql("DROP TABLE standbys; DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP "
             "COLUMN handoff_id;"
             "ALTER TABLE placements DROP COLUMN handoff; ALTER TABLE operations DROP COLUMN target;"
@@ -181,9 +162,9 @@ Test(store_handoff, older_database_is_brought_up_to_date)
         run_sql(sql);
     }
     run_sql("PRAGMA user_version = 1");
-    store = store_fixture_open(&fixture);
+    at.store = store_fixture_open(&at.fixture);
     struct cluster loaded;
-    store_fixture_load(store, &loaded);
+    store_fixture_load(at.store, &loaded);
     cr_assert_eq(loaded.handoffs.count, 0);
     cr_assert_eq(loaded.jobs.items[0]->arrivals.count, 0);
     cr_assert_str_eq(loaded.jobs.items[0]->processors.items[3].placement.agent, "a1");
@@ -191,13 +172,13 @@ Test(store_handoff, older_database_is_brought_up_to_date)
     cr_assert(cluster_agent_schedulable(cluster_agent(&loaded, "a1")));
     cr_assert_eq(cluster_agent(&loaded, "a1")->row.eligibility.changed_at, API_UNKNOWN);
     cr_assert_not(cluster_agent_leaving(cluster_agent(&loaded, "a1")));
-    world_finish(&world);
-    world_init_from(&world, &loaded, stored, NULL);
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
-    world_register(&world, "a2", 2);
-    world_calm_down(&world, both);
-    cr_assert_eq(world_count_owned(&world, "j1", "a2"), 2, "a newcomer, as everywhere");
-    store_fixture_check(store, &world.cluster);
+    world_finish(&at.world);
+    store_rig_go_on(&at, &loaded);
+    world_report(&at.world, "a1", TASK_STATE_ACTIVE);
+    world_register(&at.world, "a2", 2);
+    world_calm_down(&at.world, both);
+    cr_assert_eq(world_count_owned(&at.world, "j1", "a2"), 2, "a newcomer, as everywhere");
+    store_fixture_check(at.store, &at.world.cluster);
 }
 
 Test(store_handoff, edited_rows_are_refused)
@@ -208,21 +189,21 @@ Test(store_handoff, edited_rows_are_refused)
         "UPDATE handoffs SET processor = 7",        "UPDATE handoffs SET source_epoch = -1",
         "UPDATE handoffs SET target = source",      "UPDATE meta SET handoff_id = 0",
     };
-    world_register(&world, "a2", 2);
+    world_register(&at.world, "a2", 2);
     for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
-        store_close(store);
+        store_close(at.store);
         run_sql("CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM handoffs");
         run_sql(edits[i]);
-        store = store_fixture_open(&fixture);
+        at.store = store_fixture_open(&at.fixture);
         struct cluster loaded;
         struct err err;
-        cluster_init(&loaded, world.cluster.config);
-        cr_assert_eq(store_load(store, &loaded, &err), ERR_CORRUPT, "%s", edits[i]);
+        cluster_init(&loaded, at.world.cluster.config);
+        cr_assert_eq(store_load(at.store, &loaded, &err), ERR_CORRUPT, "%s", edits[i]);
         cluster_finish(&loaded);
-        store_close(store);
+        store_close(at.store);
         run_sql("DELETE FROM handoffs; INSERT INTO handoffs SELECT * FROM kept;"
                 "UPDATE meta SET handoff_id = 2");
-        store = store_fixture_open(&fixture);
-        store_fixture_check(store, &world.cluster);
+        at.store = store_fixture_open(&at.fixture);
+        store_fixture_check(at.store, &at.world.cluster);
     }
 }

@@ -5,59 +5,40 @@
 #include "common/mem.h"
 #include "coordinator/store.h"
 #include "coordinator/store_internal.h"
-#include "tests/unit/coordinator/core/world.h"
-#include "tests/unit/coordinator/store_fixture.h"
+#include "tests/unit/coordinator/store_rig.h"
 
-static struct store_fixture fixture;
-static struct store *store;
-static struct world world;
-
-static void stored(struct world *from, const struct update *update)
-{
-    struct err err;
-    (void)from;
-    cr_assert_eq(store_commit(store, update, &err), ERR_NONE, "%s", err.text);
-}
+static struct store_rig at;
 
 static void setup(void)
 {
-    struct cluster loaded;
-    store_fixture_init(&fixture);
-    store = store_fixture_open(&fixture);
-    store_fixture_load(store, &loaded);
-    cr_assert_not(loaded.maintenance.hold.on);
-    cr_assert_eq(loaded.maintenance.hold.changed_at, API_UNKNOWN);
-    world_init_from(&world, &loaded, stored, NULL);
-    world_register(&world, "a1", 1);
-    world_create(&world, "j1");
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    store_rig_init_job(&at);
+    cr_assert_not(at.world.cluster.maintenance.hold.on);
+    cr_assert_eq(at.world.cluster.maintenance.hold.changed_at, API_UNKNOWN);
 }
 
 static void teardown(void)
 {
-    world_finish(&world);
-    store_close(store);
-    store_fixture_finish(&fixture);
+    store_rig_finish(&at);
 }
 
 TestSuite(store_pause, .init = setup, .fini = teardown);
 
 static void hold(enum coord_event_kind kind, const char *reason)
 {
-    struct coord_event event = world_event(&world, kind, "j1");
+    struct coord_event event = world_event(&at.world, kind, "j1");
     event.reason = reason != NULL ? mem_strdup(reason) : NULL;
-    world_step(&world, event);
-    world_expect_status(&world, 200);
-    store_fixture_check(store, &world.cluster);
+    world_step(&at.world, event);
+    world_expect_status(&at.world, 200);
+    store_fixture_check(at.store, &at.world.cluster);
 }
 
 /* store_fixture_check compares all that is loaded; asserted is that there was something to lose. */
 Test(store_pause, of_a_job_comes_back_as_it_was)
 {
-    cr_assert_eq(cluster_job(&world.cluster, "j1")->row.pause.changed_at, API_UNKNOWN);
+    cr_assert_eq(cluster_job(&at.world.cluster, "j1")->row.pause.changed_at, API_UNKNOWN);
     hold(COORD_EVENT_PAUSE, "it's a \"disk\"; --");
-    cr_assert(cluster_job(&world.cluster, "j1")->row.pause.on);
-    struct agent_report report = world_report_of(&world, "a1", TASK_STATE_PAUSED);
+    cr_assert(cluster_job(&at.world.cluster, "j1")->row.pause.on);
+    struct agent_report report = world_report_of(&at.world, "a1", TASK_STATE_PAUSED);
     for (size_t i = 0; i < report.tasks.count; i++) {
         struct task_report *task = &report.tasks.items[i];
         task->progress.items = mem_calloc(2, sizeof(*task->progress.items));
@@ -67,35 +48,35 @@ Test(store_pause, of_a_job_comes_back_as_it_was)
         task->progress.items[1] =
             (struct partition_progress){.partition = task->processor + 4, .t1 = (int64_t)i};
     }
-    world_send_report(&world, "a1", report);
-    cr_assert_eq(world_placement(&world, "j1", 3)->paused_t1.count, 2);
-    store_fixture_check(store, &world.cluster);
+    world_send_report(&at.world, "a1", report);
+    cr_assert_eq(world_placement(&at.world, "j1", 3)->paused_t1.count, 2);
+    store_fixture_check(at.store, &at.world.cluster);
     hold(COORD_EVENT_RESUME, NULL);
-    cr_assert_eq(world_placement(&world, "j1", 3)->paused_t1.count, 2);
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
-    cr_assert_eq(world_placement(&world, "j1", 3)->paused_t1.count, 0);
-    store_fixture_check(store, &world.cluster);
+    cr_assert_eq(world_placement(&at.world, "j1", 3)->paused_t1.count, 2);
+    world_report(&at.world, "a1", TASK_STATE_ACTIVE);
+    cr_assert_eq(world_placement(&at.world, "j1", 3)->paused_t1.count, 0);
+    store_fixture_check(at.store, &at.world.cluster);
 }
 
 static void look(uint32_t members)
 {
     struct kafka_result result = {.groups.items = mem_calloc(1, sizeof(struct kafka_group)),
                                   .groups.count = 1};
-    for (int i = 0; i < 20 && world.calls.count == 0; i++)
-        world_pass(&world, 100);
-    cr_assert_eq(world.calls.count, 1);
+    for (int i = 0; i < 20 && at.world.calls.count == 0; i++)
+        world_pass(&at.world, 100);
+    cr_assert_eq(at.world.calls.count, 1);
     result.groups.items[0] =
-        (struct kafka_group){.group_id = mem_strdup(world.calls.items[0].groups.items[0]),
+        (struct kafka_group){.group_id = mem_strdup(at.world.calls.items[0].groups.items[0]),
                              .members = members,
                              .who = members > 0 ? mem_strdup("it's \"me\"") : NULL};
-    world_reply(&world, result);
-    store_fixture_check(store, &world.cluster);
+    world_reply(&at.world, result);
+    store_fixture_check(at.store, &at.world.cluster);
 }
 
 Test(store_pause, what_is_held_for_the_group_comes_back_as_it_was)
 {
-    const struct job *job = cluster_job(&world.cluster, "j1");
-    world.cluster.config.groups_interval_ms = 1000;
+    const struct job *job = cluster_job(&at.world.cluster, "j1");
+    at.world.cluster.config.groups_interval_ms = 1000;
     look(2);
     cr_assert_eq(job->row.group.hold, GROUP_HOLD_FROZEN);
     hold(COORD_EVENT_PAUSE, NULL);
@@ -109,13 +90,13 @@ Test(store_pause, what_is_held_for_the_group_comes_back_as_it_was)
 Test(store_pause, maintenance_comes_back_as_it_was)
 {
     for (int on = 1; on >= 0; on--) {
-        struct coord_event event = world_event(&world, COORD_EVENT_MAINTENANCE, NULL);
+        struct coord_event event = world_event(&at.world, COORD_EVENT_MAINTENANCE, NULL);
         event.maintenance.enabled = on != 0;
         event.maintenance.reason = on != 0 ? mem_strdup("brokers") : NULL;
-        world_step(&world, event);
-        world_expect_status(&world, 200);
-        cr_assert_eq(world.cluster.maintenance.hold.on, on != 0);
-        store_fixture_check(store, &world.cluster);
+        world_step(&at.world, event);
+        world_expect_status(&at.world, 200);
+        cr_assert_eq(at.world.cluster.maintenance.hold.on, on != 0);
+        store_fixture_check(at.store, &at.world.cluster);
     }
 }
 

@@ -6,37 +6,18 @@
 #include "common/mem.h"
 #include "coordinator/store.h"
 #include "coordinator/store_internal.h"
-#include "tests/unit/coordinator/core/world.h"
-#include "tests/unit/coordinator/store_fixture.h"
+#include "tests/unit/coordinator/store_rig.h"
 
-static struct store_fixture fixture;
-static struct store *store;
-static struct world world;
-
-static void stored(struct world *from, const struct update *update)
-{
-    struct err err;
-    (void)from;
-    cr_assert_eq(store_commit(store, update, &err), ERR_NONE, "%s", err.text);
-}
+static struct store_rig at;
 
 static void setup(void)
 {
-    struct cluster loaded;
-    store_fixture_init(&fixture);
-    store = store_fixture_open(&fixture);
-    store_fixture_load(store, &loaded);
-    world_init_from(&world, &loaded, stored, NULL);
-    world_register(&world, "a1", 1);
-    world_create(&world, "j1");
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
+    store_rig_init_job(&at);
 }
 
 static void teardown(void)
 {
-    world_finish(&world);
-    store_close(store);
-    store_fixture_finish(&fixture);
+    store_rig_finish(&at);
 }
 
 TestSuite(store_skip, .init = setup, .fini = teardown);
@@ -44,7 +25,7 @@ TestSuite(store_skip, .init = setup, .fini = teardown);
 /* All processors wait at a record of their own, and for their offsets. */
 static void halt(void)
 {
-    struct agent_report report = world_report_of(&world, "a1", TASK_STATE_FAILED);
+    struct agent_report report = world_report_of(&at.world, "a1", TASK_STATE_FAILED);
     for (size_t i = 0; i < report.tasks.count; i++) {
         struct task_report *task = &report.tasks.items[i];
         task->halted.items = mem_calloc(1, sizeof(*task->halted.items));
@@ -64,18 +45,18 @@ static void halt(void)
                                                               .stable_end = API_UNKNOWN,
                                                               .end = API_UNKNOWN};
     }
-    world_send_report(&world, "a1", report);
+    world_send_report(&at.world, "a1", report);
 }
 
 static void skip(void)
 {
-    struct coord_event event = world_event(&world, COORD_EVENT_SKIP, "j1");
+    struct coord_event event = world_event(&at.world, COORD_EVENT_SKIP, "j1");
     event.skip.topic = mem_strdup("orders");
     event.skip.partition = 2;
     event.skip.offset = INT64_MAX - 2;
     event.skip.reason = mem_strdup("it's \"broken\"; --");
-    world_step(&world, event);
-    world_expect_status(&world, 201);
+    world_step(&at.world, event);
+    world_expect_status(&at.world, 201);
 }
 
 /* store_fixture_check compares all that is loaded; asserted is that there was something to lose. */
@@ -83,42 +64,42 @@ Test(store_skip, comes_back_as_it_was_and_goes_with_its_job)
 {
     halt();
     skip();
-    cr_assert_eq(cluster_job(&world.cluster, "j1")->skips.count, 1);
-    store_fixture_check(store, &world.cluster);
-    world_delete(&world, "j1");
-    world_pass(&world, 60000);
-    world_reply_all_well(&world);
-    store_fixture_check(store, &world.cluster);
+    cr_assert_eq(cluster_job(&at.world.cluster, "j1")->skips.count, 1);
+    store_fixture_check(at.store, &at.world.cluster);
+    world_delete(&at.world, "j1");
+    world_pass(&at.world, 60000);
+    world_reply_all_well(&at.world);
+    store_fixture_check(at.store, &at.world.cluster);
 }
 
 Test(store_skip, a_choice_comes_back_as_it_was)
 {
     halt();
-    struct coord_event event = world_event(&world, COORD_EVENT_OFFSETS, "j1");
+    struct coord_event event = world_event(&at.world, COORD_EVENT_OFFSETS, "j1");
     event.offsets.action = OFFSETS_ACTION_RESTORE;
-    world_step(&world, event);
-    world_expect_status(&world, 200);
-    cr_assert_eq(world_placement(&world, "j1", 3)->chosen.count, 1);
-    store_fixture_check(store, &world.cluster);
-    world_report(&world, "a1", TASK_STATE_ACTIVE);
-    cr_assert_eq(world_placement(&world, "j1", 3)->chosen.count, 0);
-    store_fixture_check(store, &world.cluster);
+    world_step(&at.world, event);
+    world_expect_status(&at.world, 200);
+    cr_assert_eq(world_placement(&at.world, "j1", 3)->chosen.count, 1);
+    store_fixture_check(at.store, &at.world.cluster);
+    world_report(&at.world, "a1", TASK_STATE_ACTIVE);
+    cr_assert_eq(world_placement(&at.world, "j1", 3)->chosen.count, 0);
+    store_fixture_check(at.store, &at.world.cluster);
 }
 
 Test(store_skip, of_a_record_that_no_job_has_is_refused)
 {
     halt();
     skip();
-    store_close(store);
+    store_close(at.store);
     sqlite3 *db;
-    cr_assert_eq(sqlite3_open(fixture.path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_open(at.fixture.path, &db), SQLITE_OK);
     cr_assert_eq(sqlite3_exec(db, "UPDATE skips SET partition = 8", NULL, NULL, NULL), SQLITE_OK);
     cr_assert_eq(sqlite3_close(db), SQLITE_OK);
-    store = store_fixture_open(&fixture);
+    at.store = store_fixture_open(&at.fixture);
     struct cluster cluster;
     struct err err;
-    cluster_init(&cluster, world.cluster.config);
-    cr_assert_eq(store_load(store, &cluster, &err), ERR_CORRUPT);
+    cluster_init(&cluster, at.world.cluster.config);
+    cr_assert_eq(store_load(at.store, &cluster, &err), ERR_CORRUPT);
     cluster_finish(&cluster);
 }
 

@@ -4,20 +4,10 @@
 
 #include "common/mem.h"
 #include "coordinator/store.h"
-#include "tests/unit/coordinator/core/world.h"
-#include "tests/unit/coordinator/store_fixture.h"
+#include "tests/unit/coordinator/store_rig.h"
 
-static struct store_fixture fixture;
-static struct store *store;
-static struct world world;
+static struct store_rig at;
 static const char *const three[] = {"a1", "a2", "a3", NULL};
-
-static void stored(struct world *from, const struct update *update)
-{
-    struct err err;
-    (void)from;
-    cr_assert_eq(store_commit(store, update, &err), ERR_NONE, "%s", err.text);
-}
 
 static struct job_spec spec_of(uint32_t standbys)
 {
@@ -29,22 +19,16 @@ static struct job_spec spec_of(uint32_t standbys)
 /* Three agents have j1 and its standbys, and every update goes to the store. */
 static void setup(void)
 {
-    struct cluster loaded;
-    store_fixture_init(&fixture);
-    store = store_fixture_open(&fixture);
-    store_fixture_load(store, &loaded);
-    world_init_from(&world, &loaded, stored, NULL);
+    store_rig_init(&at);
     for (uint64_t i = 0; three[i] != NULL; i++)
-        world_register(&world, three[i], i + 1);
-    world_create_spec(&world, "j1", spec_of(1));
-    world_calm_down(&world, three);
+        world_register(&at.world, three[i], i + 1);
+    world_create_spec(&at.world, "j1", spec_of(1));
+    world_calm_down(&at.world, three);
 }
 
 static void teardown(void)
 {
-    world_finish(&world);
-    store_close(store);
-    store_fixture_finish(&fixture);
+    store_rig_finish(&at);
 }
 
 TestSuite(store_standby, .init = setup, .fini = teardown);
@@ -60,10 +44,10 @@ static size_t count_in(const struct cluster *cluster)
 static void expect_stored(size_t count)
 {
     struct cluster loaded;
-    store_fixture_check(store, &world.cluster);
-    store_fixture_load(store, &loaded);
+    store_fixture_check(at.store, &at.world.cluster);
+    store_fixture_load(at.store, &loaded);
     cr_assert_eq(count_in(&loaded), count);
-    cr_assert_eq(count_in(&world.cluster), count);
+    cr_assert_eq(count_in(&at.world.cluster), count);
     for (size_t p = 0; p < 4; p++)
         for (size_t s = 0; s < loaded.jobs.items[0]->processors.items[p].standbys.count; s++) {
             const struct standby_row *row =
@@ -77,33 +61,33 @@ static void expect_stored(size_t count)
 Test(store_standby, is_loaded_as_it_was_after_every_change)
 {
     expect_stored(4);
-    world_put(&world, "j1", spec_of(2));
+    world_put(&at.world, "j1", spec_of(2));
     expect_stored(8);
-    world_deregister(&world, "a3", 3);
-    world_register(&world, "a3", 13); /* another incarnation */
+    world_deregister(&at.world, "a3", 3);
+    world_register(&at.world, "a3", 13); /* another incarnation */
     expect_stored(8);
-    world_put(&world, "j1", spec_of(1));
+    world_put(&at.world, "j1", spec_of(1));
     expect_stored(4);
-    world_put(&world, "j1", spec_of(0));
-    world_reply_all_well(&world);
+    world_put(&at.world, "j1", spec_of(0));
+    world_reply_all_well(&at.world);
     expect_stored(0);
 }
 
 Test(store_standby, goes_with_its_agent)
 {
-    world_put(&world, "j1", spec_of(2));
-    world_deregister(&world, "a3", 3);
-    world_forget(&world, "a3");
-    store_fixture_check(store, &world.cluster);
+    world_put(&at.world, "j1", spec_of(2));
+    world_deregister(&at.world, "a3", 3);
+    world_forget(&at.world, "a3");
+    store_fixture_check(at.store, &at.world.cluster);
     for (size_t p = 0; p < 4; p++)
-        cr_assert_null(cluster_standby(&world.cluster.jobs.items[0]->processors.items[p], "a3"));
+        cr_assert_null(cluster_standby(&at.world.cluster.jobs.items[0]->processors.items[p], "a3"));
 }
 
 static void run_sql(const char *sql)
 {
     sqlite3 *db;
     char *error = NULL;
-    cr_assert_eq(sqlite3_open(fixture.path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_open(at.fixture.path, &db), SQLITE_OK);
     cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, &error), SQLITE_OK, "%s", error);
     cr_assert_eq(sqlite3_close(db), SQLITE_OK);
 }
@@ -121,16 +105,16 @@ Test(store_standby, edited_rows_are_refused)
     for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
         struct cluster loaded = {0};
         struct err err;
-        store_close(store);
+        store_close(at.store);
         run_sql("CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM standbys");
         run_sql(edits[i]);
-        store = store_fixture_open(&fixture);
-        cluster_init(&loaded, world.cluster.config);
-        cr_assert_eq(store_load(store, &loaded, &err), ERR_CORRUPT, "%s", edits[i]);
+        at.store = store_fixture_open(&at.fixture);
+        cluster_init(&loaded, at.world.cluster.config);
+        cr_assert_eq(store_load(at.store, &loaded, &err), ERR_CORRUPT, "%s", edits[i]);
         cluster_finish(&loaded);
-        store_close(store);
+        store_close(at.store);
         run_sql("DELETE FROM standbys; INSERT INTO standbys SELECT * FROM kept");
-        store = store_fixture_open(&fixture);
+        at.store = store_fixture_open(&at.fixture);
     }
     expect_stored(4);
 }

@@ -264,3 +264,29 @@ void rig_read_all(struct rig *rig, int64_t position)
     for (size_t i = 0; i < RIG_PARTITIONS; i++)
         rig_read(rig, i, position);
 }
+
+/* ---- the rig of suites that need nothing else */
+
+struct rig rig_shared;
+
+void rig_setup(void)
+{
+    rig_init(&rig_shared);
+}
+
+void rig_teardown(void)
+{
+    rig_finish(&rig_shared);
+}
+
+void rig_setup_started(void)
+{
+    rig_setup();
+    (void)rig_give(&rig_shared, TASK_EVENT_START);
+}
+
+void rig_teardown_started(void)
+{
+    rig_expect_stops(&rig_shared);
+    rig_teardown();
+}

@@ -34,6 +34,16 @@ struct rig {
     enum task_action awaited;
 };
 
+/*
+ * The rig of suites that need nothing else, one to a process: TestSuite's .init and .fini.
+ * `_started` has been given START, and its end has to be one that a stop gets past.
+ */
+extern struct rig rig_shared;
+void rig_setup(void);
+void rig_teardown(void);
+void rig_setup_started(void);
+void rig_teardown_started(void);
+
 /* T0 = 0, log 0..100, T1 = 50, T2 = 40 in every partition; stamps of epoch RIG_EPOCH - 1. */
 void rig_init(struct rig *rig);
 void rig_init_config(struct rig *rig, const struct task_config *config);

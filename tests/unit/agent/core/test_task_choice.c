@@ -5,21 +5,9 @@
 #include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
 
-static struct rig rig_memory, *const rig = &rig_memory;
+static struct rig *const rig = &rig_shared;
 
-static void setup(void)
-{
-    rig_init(rig);
-    (void)rig_give(rig, TASK_EVENT_START);
-}
-
-static void teardown(void)
-{
-    rig_expect_stops(rig);
-    rig_finish(rig);
-}
-
-TestSuite(task_choice, .init = setup, .fini = teardown);
+TestSuite(task_choice, .init = rig_setup_started, .fini = rig_teardown_started);
 
 #define NONE                                                                                       \
     {                                                                                              \

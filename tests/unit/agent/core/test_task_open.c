@@ -6,20 +6,9 @@
 #include "common/mem.h"
 #include "tests/unit/agent/core/task_rig.h"
 
-static struct rig the_rig;
-static struct rig *const rig = &the_rig;
+static struct rig *const rig = &rig_shared;
 
-static void setup(void)
-{
-    rig_init(rig);
-}
-
-static void teardown(void)
-{
-    rig_finish(rig);
-}
-
-TestSuite(task_open, .init = setup, .fini = teardown);
+TestSuite(task_open, .init = rig_setup, .fini = rig_teardown);
 
 static void restart_with(struct task_config config)
 {
@@ -115,8 +104,8 @@ Test(task_open, stamps_of_others)
         cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ),
                          table[i].after == TASK_PHASE_FENCED ? "X!" : "A", "%s", table[i].name);
         cr_assert_eq(rig_phase(rig), table[i].after, "%s", table[i].name);
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 
@@ -187,8 +176,8 @@ Test(task_open, committed_offsets_that_can_not_be_ours)
         cr_assert_str_eq(rig->task.code, table[i].code, "%s", table[i].name);
         cr_assert_str_eq(rig_give(rig, TASK_EVENT_CLOSED), "");
         cr_assert_eq(rig->actions.wake_ms, rig->now_ms + TASK_RECHECK_MS, "%s", table[i].name);
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 
@@ -305,8 +294,8 @@ Test(task_open, history)
             cr_assert_str_eq(rig->task.code, table[i].code, "%s", table[i].name);
             cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED, "%s", table[i].name);
         }
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 
@@ -429,8 +418,8 @@ Test(task_open, failures_are_tried_again_where_they_happened)
         }
         rig_go(rig, TASK_PHASE_ACTIVE);
         cr_assert_str_eq(rig->task.code, "");
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 

@@ -4,21 +4,9 @@
 
 #include "tests/unit/agent/core/task_rig.h"
 
-static struct rig rig_memory, *const rig = &rig_memory;
+static struct rig *const rig = &rig_shared;
 
-static void setup(void)
-{
-    rig_init(rig);
-    (void)rig_give(rig, TASK_EVENT_START);
-}
-
-static void teardown(void)
-{
-    rig_expect_stops(rig);
-    rig_finish(rig);
-}
-
-TestSuite(task_release, .init = setup, .fini = teardown);
+TestSuite(task_release, .init = rig_setup_started, .fini = rig_teardown_started);
 
 static const struct task_desired release = {
     .epoch = RIG_EPOCH, .handoff = RIG_HANDOFF, .release = true};

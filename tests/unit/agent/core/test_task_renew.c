@@ -4,20 +4,9 @@
 #include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
 
-static struct rig the_rig;
-static struct rig *const rig = &the_rig;
+static struct rig *const rig = &rig_shared;
 
-static void setup(void)
-{
-    rig_init(rig);
-}
-
-static void teardown(void)
-{
-    rig_finish(rig);
-}
-
-TestSuite(task_renew, .init = setup, .fini = teardown);
+TestSuite(task_renew, .init = rig_setup, .fini = rig_teardown);
 
 Test(task_renew, renews_unmoved_offsets_hourly)
 {

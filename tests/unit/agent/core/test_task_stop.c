@@ -5,20 +5,9 @@
 #include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
 
-static struct rig the_rig;
-static struct rig *const rig = &the_rig;
+static struct rig *const rig = &rig_shared;
 
-static void setup(void)
-{
-    rig_init(rig);
-}
-
-static void teardown(void)
-{
-    rig_finish(rig);
-}
-
-TestSuite(task_stop, .init = setup, .fini = teardown);
+TestSuite(task_stop, .init = rig_setup, .fini = rig_teardown);
 
 Test(task_stop, an_active_task_commits_checkpoints_and_closes)
 {
@@ -108,8 +97,8 @@ Test(task_stop, a_disk_that_refuses_does_not_hold_it_up)
             (void)rig_give(rig, TASK_EVENT_CHECKPOINT_FAILED);
             cr_assert_str_eq(rig_give(rig, TASK_EVENT_STOP), "X");
         }
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 
@@ -155,8 +144,8 @@ Test(task_stop, an_activation_is_given_up_at_its_next_answer)
         cr_assert_str_eq(rig_give(rig, rig_good_answer(rig->awaited)), "X", "%s",
                          task_phase_name(phases[i]));
         cr_assert_eq(rig_phase(rig), TASK_PHASE_CLOSED);
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 
@@ -166,14 +155,14 @@ Test(task_stop, failed_fenced_and_waiting_tasks_close_at_once)
     rig_go(rig, TASK_PHASE_FAILED);
     (void)rig_give(rig, TASK_EVENT_CLOSED);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_STOP), "X");
-    teardown();
-    setup();
+    rig_teardown();
+    rig_setup();
     rig_go(rig, TASK_PHASE_PRODUCER);
     (void)rig_give(rig, TASK_EVENT_PRODUCER_FENCED);
     (void)rig_give(rig, TASK_EVENT_CLOSED);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_STOP), "X");
-    teardown();
-    setup();
+    rig_teardown();
+    rig_setup();
     rig_go(rig, TASK_PHASE_PRODUCER);
     (void)rig_give(rig, TASK_EVENT_PRODUCER_FAILED);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_STOP), "X");
@@ -208,8 +197,8 @@ Test(task_stop, a_fenced_task_is_still_fenced_when_it_is_closed)
     rig_expect_stops(rig);
     cr_assert_eq(task_state(&rig->task), TASK_STATE_FENCED);
     cr_assert_eq(rig->task.epoch_working, RIG_EPOCH);
-    teardown();
-    setup();
+    rig_teardown();
+    rig_setup();
     rig_go(rig, TASK_PHASE_ACTIVE);
     (void)rig_give(rig, TASK_EVENT_COMMIT_FENCED);
     (void)rig_give(rig, TASK_EVENT_CLOSED);

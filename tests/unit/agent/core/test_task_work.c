@@ -5,20 +5,9 @@
 #include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
 
-static struct rig the_rig;
-static struct rig *const rig = &the_rig;
+static struct rig *const rig = &rig_shared;
 
-static void setup(void)
-{
-    rig_init(rig);
-}
-
-static void teardown(void)
-{
-    rig_finish(rig);
-}
-
-TestSuite(task_work, .init = setup, .fini = teardown);
+TestSuite(task_work, .init = rig_setup, .fini = rig_teardown);
 
 static void at_least_once(void)
 {
@@ -173,8 +162,8 @@ Test(task_work, corrupt_state_is_set_aside_and_relearned)
         cr_assert_eq(rig->task.partitions[0].position, 0);
         rig_go(rig, TASK_PHASE_ACTIVE);
         cr_assert_str_eq(rig->task.code, "state_set_aside");
-        teardown();
-        setup();
+        rig_teardown();
+        rig_setup();
     }
 }
 
