@@ -5,42 +5,32 @@ old partition before it writes to the new one. The one here does, so that what t
 values tell it.
 """
 
+import functools
 import random
 import threading
 import time
 
+import make_partitions
 from confluent_kafka import KafkaException, Producer
 
 from oracle import HEADER_OFFSET, HEADER_PARTITION, TopicReader
 from producer import key_of
 from waiting import wait_until
 
-MASK = 0xFFFFFFFF
 LIMIT_S = 60
 
 
-def murmur2(data):
+def murmur2(key):
     """As Java's producers have it, without the sign."""
-    m, length = 0x5BD1E995, len(data)
-    h = (0x9747B28C ^ length) & MASK
-    whole = length - length % 4
-    for i in range(0, whole, 4):
-        k = int.from_bytes(data[i : i + 4], "little") * m & MASK
-        k = (k ^ k >> 24) * m & MASK
-        h = (h * m ^ k) & MASK
-    if length % 4:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * m & MASK
-    h = (h ^ h >> 13) * m & MASK
-    return (h ^ h >> 15) & 0x7FFFFFFF
+    return make_partitions.murmur2(key) & 0x7FFFFFFF
+
+
+buckets = functools.cache(make_partitions.Buckets)
 
 
 def linhash(h, initial, now):
     """D2."""
-    level = 0
-    while initial << (level + 1) <= now:
-        level += 1
-    at = h % (initial << level)
-    return h % (initial << (level + 1)) if at < now - (initial << level) else at
+    return buckets(initial, now).find(h)
 
 
 class CarefulProducer:

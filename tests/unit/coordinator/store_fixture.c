@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,14 @@ void store_fixture_refused(const char *path, enum err_code code, const char *wor
     for (char *word = strsep(&rest, "|"); word != NULL; word = strsep(&rest, "|"))
         cr_assert_not_null(strstr(err.text, word), "no \"%s\" in: %s", word, err.text);
     free(copy);
+}
+
+void store_fixture_sql(const struct store_fixture *fixture, const char *sql)
+{
+    sqlite3 *db;
+    cr_assert_eq(sqlite3_open(fixture->path, &db), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+    cr_assert_eq(sqlite3_close(db), SQLITE_OK);
 }
 
 void store_fixture_load(struct store *store, struct cluster *ret_cluster)

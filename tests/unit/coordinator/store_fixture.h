@@ -19,6 +19,8 @@ struct store *store_fixture_open(const struct store_fixture *fixture);
 /* The test fails when it is not refused with this code and a text that holds all of `words` ("|"
  * between them). */
 void store_fixture_refused(const char *path, enum err_code code, const char *words);
+/* Changes the database behind the store's back, which is closed meanwhile. */
+void store_fixture_sql(const struct store_fixture *fixture, const char *sql);
 /* Loads into a cluster that is initialised here. */
 void store_fixture_load(struct store *store, struct cluster *ret_cluster);
 /* What the database holds, read by a connection of its own, is the same as `cluster`. */

@@ -1,7 +1,6 @@
 /* Hand-overs and arrivals on disk: as they were after a load, in pages, and in a database that is
  * older than they are. */
 #include <criterion/criterion.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,44 +123,37 @@ Test(store_handoff, history_is_kept_up_to_its_limit_and_running_ones_always)
     schema_free(&schema_handoff_page, &page);
 }
 
-static void run_sql(const char *sql)
-{
-    sqlite3 *db;
-    char *error = NULL;
-    cr_assert_eq(sqlite3_open(at.fixture.path, &db), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, &error), SQLITE_OK, "%s", error);
-    cr_assert_eq(sqlite3_close(db), SQLITE_OK);
-}
-
 /* As the first version left it. */
 Test(store_handoff, older_database_is_brought_up_to_date)
 {
     store_close(at.store);
-    run_sql("DROP TABLE standbys; DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP "
-            "COLUMN handoff_id;"
-            "ALTER TABLE placements DROP COLUMN handoff; ALTER TABLE operations DROP COLUMN target;"
-            "ALTER TABLE operations DROP COLUMN processor; ALTER TABLE operations DROP COLUMN goal;"
-            "ALTER TABLE agents DROP COLUMN max_learners;"
-            "ALTER TABLE agents DROP COLUMN cordoned;"
-            "ALTER TABLE agents DROP COLUMN cordon_reason;"
-            "ALTER TABLE agents DROP COLUMN cordon_actor;"
-            "ALTER TABLE agents DROP COLUMN cordon_changed_at;"
-            "ALTER TABLE jobs DROP COLUMN paused; ALTER TABLE jobs DROP COLUMN pause_reason;"
-            "ALTER TABLE jobs DROP COLUMN pause_actor;"
-            "ALTER TABLE jobs DROP COLUMN pause_changed_at;"
-            "ALTER TABLE placements DROP COLUMN paused_t1; DROP TABLE maintenance;"
-            "ALTER TABLE operations DROP COLUMN ends;"
-            "DROP TABLE settle_windows;"
-            "DROP TABLE skips; ALTER TABLE placements DROP COLUMN chosen; DROP TABLE group_holds;");
+    store_fixture_sql(
+        &at.fixture,
+        "DROP TABLE standbys; DROP TABLE handoffs; DROP TABLE arrivals; ALTER TABLE meta DROP "
+        "COLUMN handoff_id;"
+        "ALTER TABLE placements DROP COLUMN handoff; ALTER TABLE operations DROP COLUMN target;"
+        "ALTER TABLE operations DROP COLUMN processor; ALTER TABLE operations DROP COLUMN goal;"
+        "ALTER TABLE agents DROP COLUMN max_learners;"
+        "ALTER TABLE agents DROP COLUMN cordoned;"
+        "ALTER TABLE agents DROP COLUMN cordon_reason;"
+        "ALTER TABLE agents DROP COLUMN cordon_actor;"
+        "ALTER TABLE agents DROP COLUMN cordon_changed_at;"
+        "ALTER TABLE jobs DROP COLUMN paused; ALTER TABLE jobs DROP COLUMN pause_reason;"
+        "ALTER TABLE jobs DROP COLUMN pause_actor;"
+        "ALTER TABLE jobs DROP COLUMN pause_changed_at;"
+        "ALTER TABLE placements DROP COLUMN paused_t1; DROP TABLE maintenance;"
+        "ALTER TABLE operations DROP COLUMN ends;"
+        "DROP TABLE settle_windows;"
+        "DROP TABLE skips; ALTER TABLE placements DROP COLUMN chosen; DROP TABLE group_holds;");
     static const char *const drain[] = {"state",       "on_deadline", "until_restart", "overdue",
                                         "processors",  "reason",      "actor",         "error",
                                         "deadline_ms", "deadline_at", "started_at",    "ended_at"};
     for (size_t i = 0; i < sizeof(drain) / sizeof(drain[0]); i++) {
         char sql[64];
         (void)snprintf(sql, sizeof(sql), "ALTER TABLE agents DROP COLUMN drain_%s", drain[i]);
-        run_sql(sql);
+        store_fixture_sql(&at.fixture, sql);
     }
-    run_sql("PRAGMA user_version = 1");
+    store_fixture_sql(&at.fixture, "PRAGMA user_version = 1");
     at.store = store_fixture_open(&at.fixture);
     struct cluster loaded;
     store_fixture_load(at.store, &loaded);
@@ -192,8 +184,8 @@ Test(store_handoff, edited_rows_are_refused)
     world_register(&at.world, "a2", 2);
     for (size_t i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
         store_close(at.store);
-        run_sql("CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM handoffs");
-        run_sql(edits[i]);
+        store_fixture_sql(&at.fixture, "CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM handoffs");
+        store_fixture_sql(&at.fixture, edits[i]);
         at.store = store_fixture_open(&at.fixture);
         struct cluster loaded;
         struct err err;
@@ -201,8 +193,9 @@ Test(store_handoff, edited_rows_are_refused)
         cr_assert_eq(store_load(at.store, &loaded, &err), ERR_CORRUPT, "%s", edits[i]);
         cluster_finish(&loaded);
         store_close(at.store);
-        run_sql("DELETE FROM handoffs; INSERT INTO handoffs SELECT * FROM kept;"
-                "UPDATE meta SET handoff_id = 2");
+        store_fixture_sql(&at.fixture,
+                          "DELETE FROM handoffs; INSERT INTO handoffs SELECT * FROM kept;"
+                          "UPDATE meta SET handoff_id = 2");
         at.store = store_fixture_open(&at.fixture);
         store_fixture_check(at.store, &at.world.cluster);
     }

@@ -1,7 +1,6 @@
 /* Databases that are refused: each with its reason, and none is changed. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,14 +64,6 @@ static void refused_unchanged(enum err_code code, const char *words)
     free(after.data);
 }
 
-static void run_sql(const char *sql)
-{
-    sqlite3 *db;
-    cr_assert_eq(sqlite3_open(fixture.path, &db), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
-    cr_assert_eq(sqlite3_close(db), SQLITE_OK);
-}
-
 /* A database with a job in it. */
 static void make_database(void)
 {
@@ -119,16 +110,18 @@ Test(store_open, refuses_what_is_no_database)
 
 Test(store_open, refuses_another_programs_database)
 {
-    run_sql("PRAGMA journal_mode = WAL; CREATE TABLE notes (text); INSERT INTO notes VALUES ('x')");
+    store_fixture_sql(
+        &fixture,
+        "PRAGMA journal_mode = WAL; CREATE TABLE notes (text); INSERT INTO notes VALUES ('x')");
     refused_unchanged(ERR_FOREIGN, "not that of a baton coordinator|baton.db");
-    run_sql("PRAGMA application_id = 77");
+    store_fixture_sql(&fixture, "PRAGMA application_id = 77");
     refused_unchanged(ERR_FOREIGN, "not that of a baton coordinator");
 }
 
 Test(store_open, refuses_a_newer_format)
 {
     make_database();
-    run_sql("PRAGMA user_version = 4711");
+    store_fixture_sql(&fixture, "PRAGMA user_version = 4711");
     refused_unchanged(ERR_UNSUPPORTED, "newer baton|4711|install that version");
 }
 
@@ -199,7 +192,7 @@ Test(store_open, refuses_to_load_rows_that_can_not_be)
         struct cluster cluster;
         struct err err = {0};
         write_file(fixture.path, content.data, content.bytes);
-        run_sql(edits[i]);
+        store_fixture_sql(&fixture, edits[i]);
         struct store *store = store_fixture_open(&fixture);
         cluster_init(&cluster, (struct coord_config){.agent_timeout_ms = 1});
         cr_assert_eq(store_load(store, &cluster, &err), ERR_CORRUPT, "%s: %s", edits[i], err.text);

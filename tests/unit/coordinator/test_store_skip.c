@@ -1,6 +1,5 @@
 /* What people decide about records and offsets, on disk: as it was, and refused when edited. */
 #include <criterion/criterion.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 
 #include "common/mem.h"
@@ -91,10 +90,7 @@ Test(store_skip, of_a_record_that_no_job_has_is_refused)
     halt();
     skip();
     store_close(at.store);
-    sqlite3 *db;
-    cr_assert_eq(sqlite3_open(at.fixture.path, &db), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(db, "UPDATE skips SET partition = 8", NULL, NULL, NULL), SQLITE_OK);
-    cr_assert_eq(sqlite3_close(db), SQLITE_OK);
+    store_fixture_sql(&at.fixture, "UPDATE skips SET partition = 8");
     at.store = store_fixture_open(&at.fixture);
     struct cluster cluster;
     struct err err;

@@ -1,6 +1,5 @@
 /* Standbys on disk: as they were after every change, and refused where somebody has edited them. */
 #include <criterion/criterion.h>
-#include <sqlite3.h>
 
 #include "common/mem.h"
 #include "coordinator/store.h"
@@ -83,15 +82,6 @@ Test(store_standby, goes_with_its_agent)
         cr_assert_null(cluster_standby(&at.world.cluster.jobs.items[0]->processors.items[p], "a3"));
 }
 
-static void run_sql(const char *sql)
-{
-    sqlite3 *db;
-    char *error = NULL;
-    cr_assert_eq(sqlite3_open(at.fixture.path, &db), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(db, sql, NULL, NULL, &error), SQLITE_OK, "%s", error);
-    cr_assert_eq(sqlite3_close(db), SQLITE_OK);
-}
-
 Test(store_standby, edited_rows_are_refused)
 {
     static const char *const edits[] = {
@@ -106,14 +96,15 @@ Test(store_standby, edited_rows_are_refused)
         struct cluster loaded = {0};
         struct err err;
         store_close(at.store);
-        run_sql("CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM standbys");
-        run_sql(edits[i]);
+        store_fixture_sql(&at.fixture, "CREATE TABLE IF NOT EXISTS kept AS SELECT * FROM standbys");
+        store_fixture_sql(&at.fixture, edits[i]);
         at.store = store_fixture_open(&at.fixture);
         cluster_init(&loaded, at.world.cluster.config);
         cr_assert_eq(store_load(at.store, &loaded, &err), ERR_CORRUPT, "%s", edits[i]);
         cluster_finish(&loaded);
         store_close(at.store);
-        run_sql("DELETE FROM standbys; INSERT INTO standbys SELECT * FROM kept");
+        store_fixture_sql(&at.fixture,
+                          "DELETE FROM standbys; INSERT INTO standbys SELECT * FROM kept");
         at.store = store_fixture_open(&at.fixture);
     }
     expect_stored(4);
