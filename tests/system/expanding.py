@@ -13,11 +13,11 @@ import time
 import make_partitions
 from confluent_kafka import KafkaException, Producer
 
-from oracle import HEADER_OFFSET, HEADER_PARTITION, TopicReader
+from oracle import HEADER_OFFSET, HEADER_PARTITION, TopicReader, check_outputs
 from producer import key_of
 from waiting import wait_until
 
-LIMIT_S = 60
+LIMIT_S = 90
 
 
 def murmur2(key):
@@ -157,3 +157,17 @@ def assert_in_order(bootstrap, source, output, prefix="key-"):
     return len(check.moved)
 
 
+def assert_exact_and_in_order(job, sent, prefixes=("key-",)):
+    """Of the job's records, and of the keys of each producer. How many keys have moved."""
+    check_outputs(job.broker.bootstrap, job.output, sent, LIMIT_S, provenance_of=[job.input]).assert_exact()
+    return sum(assert_in_order(job.broker.bootstrap, job.input, job.output, prefix) for prefix in prefixes)
+
+
+def wait_settled(job, limit_s=LIMIT_S):
+    job.wait("all settle windows are closed", lambda status: status["windows_open"] == 0, limit_s)
+
+
+def keys_of(partition, initial, now, count=1):
+    """Keys that belong there."""
+    keys = (b"of-%d-%d" % (partition, n) for n in range(100_000))
+    return [key for key in keys if linhash(murmur2(key), initial, now) == partition][:count]

@@ -1,9 +1,10 @@
 """More partitions while a job runs: exact, and each key in the order in which it was written, across parents and children."""
 
+import growing
 import pytest
 from confluent_kafka import Producer
 
-from expanding import CarefulProducer, assert_in_order, linhash, murmur2
+from expanding import CarefulProducer, assert_exact_and_in_order, keys_of, wait_settled
 from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
@@ -37,22 +38,6 @@ def expand(made, partitions, expect="succeeded"):
 def refuse(made, words, **request):
     body = made.coordinator.http.post(f"/v1/jobs/{made.name}/expansions", request, expect=409).json
     assert body["code"] == "expansion_refused" and words in body["detail"], body
-
-
-def assert_exact_and_in_order(made, sent):
-    """How many keys have moved."""
-    check_outputs(made.broker.bootstrap, made.output, sent, LIMIT_S, provenance_of=[made.input]).assert_exact()
-    return assert_in_order(made.broker.bootstrap, made.input, made.output)
-
-
-def wait_settled(made):
-    made.wait("all settle windows are closed", lambda status: status["windows_open"] == 0, LIMIT_S)
-
-
-def keys_of(partition, initial, now, count=1):
-    """Keys that belong there."""
-    keys = (b"of-%d-%d" % (partition, n) for n in range(100_000))
-    return [key for key in keys if linhash(murmur2(key), initial, now) == partition][:count]
 
 
 def outputs_of(made, count):
@@ -248,3 +233,14 @@ def test_expand_topics_that_were_expanded_before_the_job(broker, daemons, unique
     made.wait_active()
     assert assert_exact_and_in_order(made, producer.stop()) > 20
     wait_settled(made)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", growing.CASES, ids=growing.name_of)
+def test_expand_partitions_survives_kill(broker, daemons, unique, case):
+    growing.run(case, broker, daemons, unique)
+
+
+@pytest.mark.timeout(300)
+def test_expand_partitions_while_an_owner_is_frozen(broker, daemons, unique):
+    growing.run_stopped("committed", broker, daemons, unique)
