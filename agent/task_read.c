@@ -188,7 +188,8 @@ static uint32_t place_key(const struct task_thread *thread, const struct baton_r
         return NO_PLACE;
     if (job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2)
         return linhash_bucket(murmur2(record->key.data, record->key.bytes) & 0x7fffffff, size);
-    if (job->partitioner == EFFECTIVE_PARTITIONER_CRC32)
+    /* Stock producers that use crc32 put an empty key anywhere; ours into partition 0 for ever. */
+    if (job->partitioner == EFFECTIVE_PARTITIONER_CRC32 && record->key.bytes > 0)
         return linhash_bucket(crc32_hash(record->key.data, record->key.bytes), size);
     return NO_PLACE;
 }
