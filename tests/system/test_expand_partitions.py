@@ -242,6 +242,18 @@ def test_expand_a_crc32_producer_disturbs_nobody_until_a_murmur2_job_is_expanded
     assert not made.problems()
 
 
+def test_expand_refuses_after_a_stock_producer_has_used_a_number_that_is_no_doubling(job):
+    """Six want linear hashing; hash % 6 is found by the sample of the next expansion, and nothing is done."""
+    made = job(processors=1, settle="1h")
+    expand(made, 6)
+    sent = stock_producer(made, "murmur2_random", 100, 400)
+    made.wait_drained()
+    before = what_expansions_change(made)
+    assert "keys do not lie where murmur2 puts them" in expand(made, 8, "failed")["error"]
+    assert what_expansions_change(made) == before and not made.problems()
+    check_outputs(made.broker.bootstrap, made.output, sent, LIMIT_S, provenance_of=[made.input]).assert_exact()
+
+
 def test_expand_stock_crc32_producers_with_empty_keys_and_none(broker, daemons, unique):
     """S34: librdkafka's default puts empty keys anywhere, as those without a key, and all others where crc32 does."""
     coordinator = daemons.coordinator()
