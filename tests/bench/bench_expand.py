@@ -171,7 +171,7 @@ NUMBERS = (
     ("warm-up", 5, "seconds of load before the first"),
     ("margin", 500, "ms on both sides of an expansion"),
     ("window", 1500, "ms, the length of a steady window"),
-    ("steady-windows", 20, "at least"),
+    ("steady-windows", 10, "at least"),
 )
 
 
