@@ -5,6 +5,7 @@ old partition before it writes to the new one. The one here does, so that what t
 values tell it.
 """
 
+import contextlib
 import functools
 import random
 import threading
@@ -89,6 +90,12 @@ class CarefulProducer:
             assert self._producer.flush(LIMIT_S) == 0
             wait_until(known, LIMIT_S, f"the producer knows {count} partitions", ignoring=(KafkaException,))
             self._count = count
+
+    @contextlib.contextmanager
+    def silent(self):
+        """What it would have sent meanwhile, it sends at once afterwards: one that was cut off, and has buffered it."""
+        with self._lock:
+            yield
 
     def wait_more(self, records):
         target = self._acknowledged + records
