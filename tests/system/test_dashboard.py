@@ -9,6 +9,7 @@ import pytest
 
 from browser import WEB, Browser, Skeleton, http_date
 from contract import CheckedClient, Contract
+from expanding import linhash, murmur2
 from jobs import Job
 from waiting import wait_until
 
@@ -605,3 +606,45 @@ def test_dashboard_shows_a_real_cluster(broker, daemons, unique, loads):
     assert page.text("link").startswith("The coordinator does not answer") and page.table("jobs")
     coordinator.start()
     wait_until(lambda: page.refresh().text("link") == "live", LIMIT_S, "the page finds the coordinator again")
+
+
+@pytest.mark.timeout(300)
+def test_dashboard_shows_a_real_expansion(broker, daemons, unique):
+    """One that waits, says for what, goes on; then more partitions, their windows, and where a key is then."""
+    coordinator = daemons.coordinator()
+    job = Job(broker, coordinator, unique, 4, 2, settle="1h", partitioner="murmur2")
+    job.create()
+    daemons.agent(coordinator)
+    job.wait_active()
+    api, path = coordinator.http, f"/v1/jobs/{job.name}/expansions"
+    api.put("/v1/agents/agent-1/eligibility", {"schedulable": False})
+    operation = api.post(path, {"processors": 3, "reason": "a host more"}, expect=202).json["id"]
+    page = Browser(coordinator.address)
+    ((heading, shown),) = expanding(page).items()
+    assert heading == f"{job.name}, processors: 2 to 3, 2 now ({operation})"
+    assert shown["Now"] == "split 1 of 1" and shown["Asked for"].endswith(": a host more")
+    assert shown["Waits for"].startswith("no agent is alive, neither cordoned nor drained")
+    assert "or cancel it" in shown["What to do"] and shown["To cancel"].endswith(f"/v1/operations/{operation}")
+    asked = api.get(f"/v1/operations/{operation}").json
+    assert asked["cancellable"] and asked["waiting"] == api.get("/v1/operations").json["items"][0]["waiting"]
+    assert api.get(f"/v1/operations/{operation}?wait=1ms").json["waiting"] == asked["waiting"], "whoever answers"
+    api.put("/v1/agents/agent-1/eligibility", {"schedulable": True})
+    assert job.wait_operation(operation)["state"] == "succeeded"
+    wait_until(lambda: "done" in [each["End"] for each in page.refresh().table("moved")], LIMIT_S, "the split has ended")
+    assert [(each["Processor"], each["Kind"]) for each in page.table("moved")] == [("2", "split off 0")]
+    ended = job.wait_operation(api.post(path, {"partitions": 8}, expect=202).json["id"])
+    assert (ended["from"], ended["to"], ended["reached"], ended["steps"]) == (4, 8, 8, 4)
+    wait_until(lambda: len(page.refresh().table("windows")) == 4, LIMIT_S, "the windows of the old partitions are shown")
+    assert expanding(page) == {}
+    assert [(each["What"], each["End"]) for each in page.table("expanded")] == [
+        ("partitions: 4 to 8", "succeeded"), ("processors: 2 to 3", "succeeded")]  # fmt: skip
+    assert re.fullmatch(r"4 are open; no old-count record was met; the first ends in \d+ min at the earliest\.",
+                        page.text("windows-said"))  # fmt: skip
+    assert [(each["Processor"], each["Partitions"], each["Split off"]) for each in page.table("map")] == [
+        ("0", "0, 4", ""), ("1", "1, 3, 5, 7", ""), ("2", "2, 6", "0")]  # fmt: skip
+    page.look_up("customer-17")
+    wanted = linhash(murmur2(b"customer-17"), 4, 8)
+    assert f"partition {wanted}, processor " in page.text("key-said") and page.text("link") == "live"
+    client = CheckedClient(coordinator.address)
+    for asked in sorted(set(page.paths)):
+        client.get(f"/{asked}")  # each is in the contract
