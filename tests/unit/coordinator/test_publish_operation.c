@@ -98,6 +98,21 @@ static void tell(const char *agent_id, enum task_state state, int64_t t2, double
     world_send_report(&world, agent_id, report);
 }
 
+/* What the view says of it, a DELETE does. */
+static void expect_cancellable(bool cancellable)
+{
+    struct operation_view view = newest();
+    cr_assert_eq(view.cancellable, cancellable);
+    schema_free(&schema_operation_view, &view);
+    struct coord_event event = world_event(&world, COORD_EVENT_OPERATION_CANCEL, "j1");
+    event.operation = world.cluster.meta.operation_id;
+    world_step(&world, event);
+    if (cancellable)
+        world_expect_status(&world, 200);
+    else
+        (void)world_expect_problem(&world, "operation_not_cancellable");
+}
+
 static void expect_counts(const struct operation_view *view, int64_t number, int64_t steps,
                           int64_t reached)
 {
@@ -148,9 +163,7 @@ Test(publish_operation, counts_on_as_splits_are_released)
     while (cluster_nascent(cluster_job(&world.cluster, "j1"))->handoff->row.state !=
            HANDOFF_STATE_RELEASING)
         world_report(&world, "a2", TASK_STATE_ACTIVE);
-    view = newest();
-    cr_assert_not(view.cancellable, "its source has been told");
-    schema_free(&schema_operation_view, &view);
+    expect_cancellable(false); /* its source has been told */
     world_calm_down(&world, both);
     view = newest();
     expect_counts(&view, 2, 2, 6);
@@ -167,10 +180,7 @@ Test(publish_operation, a_cancelled_one_keeps_how_far_it_got)
     expand(7, API_UNKNOWN);
     world_report(&world, "a2", TASK_STATE_ACTIVE);
     world_report(&world, "a1", TASK_STATE_ACTIVE);
-    struct coord_event event = world_event(&world, COORD_EVENT_OPERATION_CANCEL, "j1");
-    event.operation = world.cluster.meta.operation_id;
-    world_step(&world, event);
-    world_expect_status(&world, 200);
+    expect_cancellable(true);
     world_calm_down(&world, both);
     world_restart(&world);
     struct operation_view view = newest();
@@ -248,8 +258,26 @@ Test(publish_operation, tells_which_step_of_more_partitions_runs)
     serve(KAFKA_CALL_STAMPS);
     view = newest();
     expect_counts(&view, 4, 4, 8);
-    cr_assert_not(view.cancellable, "topics never lose partitions");
     schema_free(&schema_operation_view, &view);
+    expect_cancellable(false); /* topics never lose partitions */
+}
+
+Test(publish_operation, of_other_kinds_it_tells_what_a_move_waits_for)
+{
+    add_a2();
+    struct coord_event event = world_event(&world, COORD_EVENT_MOVE, "j1");
+    event.move.processor = 2;
+    event.move.agent = mem_strdup("a2");
+    world_step(&world, event);
+    world_expect_status(&world, 202);
+    struct operation_view view = newest();
+    cr_assert_eq(view.steps, API_UNKNOWN);
+    cr_assert_eq(view.from, API_UNKNOWN);
+    cr_assert_eq(view.eta_ms, API_UNKNOWN);
+    cr_assert_eq(view.handoff, (int64_t)world.cluster.handoffs.items[0]->row.id);
+    schema_free(&schema_operation_view, &view);
+    expect_waiting("processor 2 to agent a2, learning:", NULL);
+    expect_cancellable(true);
 }
 
 Test(publish_operation, views_and_metrics_have_those_under_way)
