@@ -11,6 +11,7 @@
 #include "common/mailbox.h"
 #include "common/mem.h"
 #include "common/rng.h"
+#include "coordinator/core/rows.h"
 #include "coordinator/recovery_log.h"
 
 #define MAILBOX_CAPACITY                                                                           \
@@ -189,9 +190,10 @@ static void keep_refused_call(struct coordinator *coordinator, const struct kafk
     coordinator->refused_calls.items[coordinator->refused_calls.count++] =
         (struct kafka_result){.id = call->id,
                               .kind = call->kind,
-                              .job = mem_strdup(call->job),
+                              .job = rows_text_copy(call->job), /* NULL: it is about all jobs */
                               .failed = true,
-                              .detail = mem_strdup("too many calls to Kafka wait")};
+                              .detail = mem_strdup("too many calls to Kafka wait, or it stops")};
+    count(&coordinator->counts.calls_refused);
 }
 
 static bool is_decision(const struct update *update)
@@ -567,6 +569,7 @@ void coordinator_count(const struct coordinator *coordinator, struct coordinator
     const struct coordinator_counts *counts = &coordinator->counts;
     ret_counts->mailbox = __atomic_load_n(&counts->mailbox, __ATOMIC_RELAXED);
     ret_counts->refused = __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
+    ret_counts->calls_refused = __atomic_load_n(&counts->calls_refused, __ATOMIC_RELAXED);
     ret_counts->steps = __atomic_load_n(&counts->steps, __ATOMIC_RELAXED);
     ret_counts->commit_failures = __atomic_load_n(&counts->commit_failures, __ATOMIC_RELAXED);
     ret_counts->publications = __atomic_load_n(&counts->publications, __ATOMIC_RELAXED);
