@@ -1,8 +1,11 @@
-"""What people decide when a processor waits: a record that can not be processed is passed, committed offsets are chosen (S31, S45)."""
+"""What people decide when a processor waits: a record that can not be processed is passed, offsets are chosen (S31, S45)."""
+
+import pathlib
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
+import draining
 from jobs import Job
 from oracle import TopicReader
 from plugins import PluginDir
@@ -79,7 +82,7 @@ def moody(scene, tmp_path):
             at[name].touch()
         config = {name: str(path) for name, path in at.items()}
         stage = scene(partitions=1, logic={"kind": "plugin", "name": "moody", "version": "1", "config": config},
-                      rejoin_grace=GRACE, **spec)  # fmt: skip
+                      **{"rejoin_grace": GRACE, **spec})  # fmt: skip
         stage.options = {"plugin_dir": plugins.path}
         stage.files = at
         return stage
@@ -282,6 +285,81 @@ def test_restart_offsets_a_record_that_crashes_the_agent_stops_its_processor_alo
     send(stage, b"3")
     wait_values(stage, 1, 2, 3)
     stage.job.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
+
+
+def count_crashes(stage, agents):
+    notes = [pathlib.Path(each.options["state_dir"]) / stage.job.name / "0.crashes" for each in agents]
+    return sum(len(each.read_text().splitlines()) for each in notes if each.exists())
+
+
+@pytest.mark.parametrize("back", ["next", "last"])
+def test_restart_offsets_a_record_that_crashes_agents_ends_three_of_a_fleet_at_most(moody, broker, unique, back):
+    """Each owner is lost of it before it is back, so another takes over, which counts what the others have met (S31).
+
+    Who has crashed comes back when the next one has, or when the last one has.
+    """
+    stage = moody("crash", rejoin_grace="1s")
+    agents = [stage.agent(**stage.options) for _ in range(3)]
+    other = Job(broker, stage.coordinator, lambda kind: unique(f"other-{kind}"), partitions=3, rejoin_grace="1s").create()
+    stage.job.wait_active()
+    other.wait_active()
+    send(stage, b"1", b"bad", b"2")
+    crashed, waiting = [], []
+
+    def next_one():
+        return [each for each in agents if not each.running and each not in waiting]
+
+    for _ in range(3):
+        [victim] = wait_until(next_one, LIMIT_S, "the record ends its owner")
+        victim.wait_exit()
+        crashed.append(victim)
+        if back == "next":
+            for each in waiting:
+                each.start()
+            waiting = [victim]
+        else:
+            waiting.append(victim)
+    for each in waiting:
+        each.start()
+        stage.wait_agent(each)
+        problem = stage.job.wait_problem("logic_crashed")
+        waiting = []
+    assert "offset 1" in problem["detail"] and "skip" in problem["detail"], problem
+    for each in crashed:
+        assert each.name in problem["detail"], problem
+    other.wait_active()
+    broker.produce(other.input, [(b"a", b"x", partition) for partition in range(3)])
+    other.wait_drained()
+    [view] = stage.job.processors()
+    assert view["halted"] == [{"topic": stage.job.input, "partition": 0, "offset": 1}], view
+    assert count_crashes(stage, agents) == 3 and all(each.running for each in agents)
+    skip(stage, 1)
+    stage.job.wait_active()
+    wait_values(stage, 1, 2)
+
+
+def test_restart_offsets_a_record_that_has_crashed_one_agent_often_enough_ends_no_other(moody):
+    """Its owner is asked to leave: whoever gets the processor stops where it stopped (S31)."""
+    stage = moody("crash")
+    agent, other = stage.agent(**stage.options), None
+    stage.job.wait_active()
+    send(stage, b"1", b"bad", b"2")
+    for crash in range(3):
+        agent.wait_exit()
+        agent.start(ready=None if crash < 2 else "/readyz")
+    stage.job.wait_problem("logic_crashed")
+    other = stage.agent(**stage.options)
+    stage.wait_agent(other)
+    draining.ask(stage.coordinator, agent, deadline="1s")  # one that has not been begun does not say how far it is
+    draining.wait_for(stage.coordinator, agent, "drained")
+    stage.job.wait("the other one has stopped there", lambda _: stage.job.processors()[0]["agent"] == other.name
+                   and stage.job.processors()[0]["halted"])  # fmt: skip
+    problem = stage.job.wait_problem("logic_crashed")
+    assert problem["agent"] == other.name and f"{agent.name} 3" in problem["detail"], problem
+    skip(stage, 1)
+    stage.job.wait_active()
+    wait_values(stage, 1, 2)
+    assert other.running and count_crashes(stage, [agent, other]) == 3
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])
