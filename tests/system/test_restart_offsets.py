@@ -3,11 +3,11 @@
 import pathlib
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
 import draining
 from jobs import Job
-from oracle import TopicReader
+from oracle import TopicReader, read_commits
 from plugins import PluginDir
 from scene import Scene
 from waiting import wait_until
@@ -59,6 +59,15 @@ def reset_by_tool(stage, offset):
     at = [TopicPartition(stage.job.input, 0, offset)]
     answer = stage.broker.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(stage.job.group, at)])
     answer[stage.job.group].result(LIMIT_S)
+
+
+def commit_again(stage, offset, metadata):
+    """As if it had been committed so last."""
+    consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.job.group})
+    try:
+        consumer.commit(offsets=[TopicPartition(stage.job.input, 0, offset, metadata=metadata)], asynchronous=False)
+    finally:
+        consumer.close()
 
 
 def forget_offsets(stage):
@@ -251,6 +260,40 @@ def test_restart_offsets_can_only_be_chosen_where_a_processor_waits(scene):
     assert "restore it" in choose(stage, "accept", expect=409)["detail"]
     choose(stage, "restore")
     stage.job.wait_active()
+
+
+# ---- states that are ahead
+
+
+def test_restart_offsets_a_standby_that_is_ahead_of_what_is_committed_is_not_promoted_as_it_is(scene):
+    """S28: a commit that was acknowledged is gone when its owner is lost, and the standby has followed it.
+
+    Its state is given up: from the commit before on, each record counts on what was before it.
+    """
+    stage = scene(partitions=1, standbys=1, acceptable_lag=0, rejoin_grace=GRACE)
+    agents = [stage.agent() for _ in range(2)]
+    stage.job.wait_active()
+    send(stage, *[b"x"] * 6)
+    stage.job.wait_drained()
+    before = read_commits(stage.broker.bootstrap, stage.job.group, LIMIT_S)[stage.job.input, 0][-1]
+    send(stage, *[b"x"] * 4)
+    stage.job.wait_drained()
+
+    def has_followed(_):
+        [view] = stage.job.processors()
+        return view["partitions"][0]["t1"] == 10 and [each["lag_records"] for each in view["standbys"]] == [0]
+
+    stage.job.wait("its standby has followed", has_followed)
+    owner = stage.job.processors()[0]["agent"]
+    stage.coordinator.pause()  # nobody is promoted before that is done
+    next(each for each in agents if each.name == owner).kill()
+    commit_again(stage, *before)
+    stage.coordinator.resume()
+    [heir] = [each for each in agents if each.name != owner]
+    stage.job.wait("its standby is active", lambda _: stage.job.owners() == {heir.name: 1})
+    send(stage, b"x")
+    assert heir.wait_log("task_problem", LIMIT_S, problem="state_ahead")
+    wait_values(stage, *range(1, 11), *range(7, 12))
 
 
 # ---- records that can not be processed, again and again
