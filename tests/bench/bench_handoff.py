@@ -102,6 +102,8 @@ class Recorder:
 
 
 class Bench:
+    AGENTS = 2
+
     def __init__(self, options, directory):
         self.options = options
         self.directory = directory
@@ -136,8 +138,8 @@ class Bench:
         began = now_us()
         load = PacedLoad(self.broker, self.job.input, self.directory, options.keys, SEED + 1, options.rate)
         time.sleep(options.warm_up)
-        say(f"{options.handoffs} hand-overs under {options.rate} records/s")
         self.move_all()
+        self.end()
         load.stop()
         self.job.wait_drained(LIMIT_S)
         arrivals = recorder.stop(began)
@@ -147,7 +149,8 @@ class Bench:
         options = self.options
         self.broker.start()
         coordinator = self.daemons.coordinator(log_level="info")
-        self.agents = [self.daemons.agent(coordinator, f"agent-{number}", log_level="info") for number in (1, 2)]
+        names = [f"agent-{number + 1}" for number in range(self.AGENTS)]
+        self.agents = [self.daemons.agent(coordinator, name, log_level="info") for name in names]
         tag = uuid.uuid4().hex[:8]
         self.job = Job(
             self.broker, coordinator, lambda word: f"{word}-bench-{tag}", options.partitions, provenance=False,
@@ -158,6 +161,7 @@ class Bench:
         wait_until(lambda: not self.job.status()["handoffs_running"], LIMIT_S, "no hand-over is under way")
 
     def move_all(self):
+        say(f"{self.options.handoffs} hand-overs under {self.options.rate} records/s")
         quiet_since = now_us()
         for number in range(self.options.handoffs):
             time.sleep(self.options.pause)
@@ -166,10 +170,17 @@ class Bench:
             self.quiet.append((quiet_since, asked))
             time.sleep(self.options.margin / 1000)
             quiet_since = now_us()
-            (moved,) = (each for each in self.job.processors() if each["processor"] == handoff["processor"])
-            self.handoffs.append({**handoff, "records_replayed": moved["replayed"]})
-            say(f"  {number + 1}: processor {handoff['processor']} {handoff['source']} -> {handoff['target']}, "
-                f"gap {handoff['output_gap_ms']} ms")  # fmt: skip
+            self.note(handoff)
+        self.stay_quiet(quiet_since)
+
+    def note(self, handoff):
+        assert handoff["state"] == "done" and not handoff["forced"], f"not handed over as asked: {handoff}"
+        (moved,) = (each for each in self.job.processors() if each["processor"] == handoff["processor"])
+        self.handoffs.append({**handoff, "records_replayed": moved["replayed"]})
+        say(f"  {len(self.handoffs)}: processor {handoff['processor']} {handoff['source']} -> {handoff['target']}, "
+            f"gap {handoff['output_gap_ms']} ms")  # fmt: skip
+
+    def stay_quiet(self, quiet_since):
         self.find_moments()
         # After the last: as long as it takes until there are enough steady windows, within reason; one pause at least.
         spans = self.handoffs, self.options.margin * 1000, self.options.window * 1000
@@ -194,8 +205,14 @@ class Bench:
         assert operation["state"] == "succeeded", operation
         made = self.job.handoffs()
         (handoff,) = (each for each in made if each["operation"] == operation["id"])
-        assert handoff["state"] == "done" and not handoff["forced"], f"not handed over as asked: {handoff}"
         return handoff
+
+    def end(self):
+        """What is still to happen under load, when all is measured."""
+
+    def more(self):
+        """Figures of its own."""
+        return {}
 
     def find_moments(self):
         lines = {each.name: each.log_events("task_phase") + each.log_events("task_desired") for each in self.agents}
@@ -212,7 +229,7 @@ class Bench:
         return check_outputs(self.broker.bootstrap, self.job.output, expected, LIMIT_S)
 
     def environment(self):
-        version = self.agents[0].http.get("/version").json
+        version = self.agents[-1].http.get("/version").json
         return {
             "cores": os.cpu_count(),
             "cpu": _cpu(),
@@ -236,9 +253,9 @@ def _output(*command):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
-def measure(options, directory):
+def measure(kind, options, directory):
     """(lines, faults); the last line is the summary."""
-    bench = Bench(options, directory)
+    bench = kind(options, directory)
     try:
         arrivals, load, verdict = bench.run()
         report = Report(
@@ -246,6 +263,7 @@ def measure(options, directory):
         )
         summary = {
             **report.summary(),
+            **bench.more(),
             "exact": verdict.exact,
             "outputs": verdict.total,
             "load_records": load.records,
@@ -259,22 +277,25 @@ def measure(options, directory):
         bench.finish()
 
 
-def parse(arguments):
-    about, _, more = __doc__.partition("\n")
+NUMBERS = (
+    ("handoffs", 20, "how many"),
+    ("rate", 4000, "records a second"),
+    ("keys", 100_000, "different keys"),
+    ("history", 400_000, "records before the measured time"),
+    ("partitions", 8, "and as many processors"),
+    ("commit-interval", 100, "of the job, in ms"),
+    ("pause", 4, "seconds between two hand-overs"),
+    ("warm-up", 10, "seconds of load before the first"),
+    ("margin", 500, "ms on both sides of a hand-over"),
+    ("window", 1500, "ms, the least length of all windows"),
+    ("steady-windows", 20, "at least"),
+)
+
+
+def parse(arguments, text, numbers):
+    about, _, more = text.partition("\n")
     parser = argparse.ArgumentParser(description=about, epilog=more, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, fallback, what in (
-        ("handoffs", 20, "how many"),
-        ("rate", 4000, "records a second"),
-        ("keys", 100_000, "different keys"),
-        ("history", 400_000, "records before the measured time"),
-        ("partitions", 8, "and as many processors"),
-        ("commit-interval", 100, "of the job, in ms"),
-        ("pause", 4, "seconds between two hand-overs"),
-        ("warm-up", 10, "seconds of load before the first"),
-        ("margin", 500, "ms on both sides of a hand-over"),
-        ("window", 1500, "ms, the least length of all windows"),
-        ("steady-windows", 20, "at least"),
-    ):
+    for name, fallback, what in numbers:
         parser.add_argument(f"--{name}", type=int, default=fallback, help=f"{what} (default {fallback})")
     numbers = parser.parse_args([])
     parser.add_argument("--keep", action="store_true", help="keep logs, states and the broker's data in any case")
@@ -309,26 +330,26 @@ def show(summary):
             "things, and the figures say more about it than about baton")  # fmt: skip
 
 
-def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench-handoff: ended by SIGTERM"))  # in order, children first
-    options = parse(sys.argv[1:])
+def main(name, kind, text, numbers):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{name}: ended by SIGTERM"))  # in order, children first
+    options = parse(sys.argv[1:], text, numbers)
     directory = make_directory()
     try:
-        lines, faults = measure(options, directory)
+        lines, faults = measure(kind, options, directory)
     except BaseException:
-        say(f"bench-handoff: broken off; logs and states are in {directory}")
+        say(f"{name}: broken off; logs and states are in {directory}")
         raise
     for line in lines:
         print(json.dumps(line), flush=True)
     show(lines[-1])
     for fault in faults:
-        say(f"bench-handoff: {fault}")
+        say(f"{name}: {fault}")
     if faults or options.keep:
-        say(f"bench-handoff: logs and states are in {directory}")
+        say(f"{name}: logs and states are in {directory}")
     else:
         shutil.rmtree(directory)
     return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("bench-handoff", Bench, __doc__, NUMBERS))
