@@ -189,7 +189,7 @@ $(foreach source,$(PLUGIN_SOURCES),$(eval $(call plugin_rule,$(source))))
 # The producers' library shows its users the functions of its header and nothing else: what it takes of common/ is hidden, in the
 # static library as well, where a name such as murmur2 might meet the user's own.
 PIC_CFLAGS = $(filter-out -fPIE,$(PROJECT_CFLAGS)) -fPIC -fvisibility=hidden
-OBJ_PARTITIONER := $(patsubst %.c,$(OBJ)/pic/%.o,$(wildcard producer/*.c) $(addprefix common/hash/,linhash.c murmur2.c crc32.c))
+OBJ_PARTITIONER := $(patsubst %.c,$(OBJ)/pic/%.o,$(wildcard producer/*.c) $(addprefix common/hash/,key_map.c linhash.c murmur2.c crc32.c))
 $(OBJ)/pic/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	@$(if $(V),,echo "  CC      $< [$(VARIANT), pic]")

@@ -7,9 +7,7 @@
 
 #include "agent/task_private.h"
 #include "common/clock.h"
-#include "common/hash/crc32.h"
-#include "common/hash/linhash.h"
-#include "common/hash/murmur2.h"
+#include "common/hash/key_map.h"
 #include "common/logger.h"
 #include "common/mem.h"
 
@@ -179,20 +177,29 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
 
 #define NO_PLACE UINT32_MAX
 
+/* False: nobody can tell where keys belong. */
+static bool make_map(const struct document_job *job, struct key_map *ret_map)
+{
+    *ret_map = (struct key_map){
+        .hash =
+            job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ? KEY_HASH_MURMUR2 : KEY_HASH_CRC32,
+        .partitions = {.initial = job->partitions_initial, .now = job->partitions},
+        .processors = {.initial = job->processors_initial, .now = job->processors},
+    };
+    return job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ||
+           job->partitioner == EFFECTIVE_PARTITIONER_CRC32;
+}
+
 /* The partition that the record's key belongs to by the present number of partitions; NO_PLACE: the
  * topic was never expanded, or nobody can tell. */
 static uint32_t place_key(const struct task_thread *thread, const struct baton_record *record)
 {
-    const struct document_job *job = &thread->job;
-    struct linhash_size size = {.initial = job->partitions_initial, .now = job->partitions};
+    struct key_map map;
 
-    if (size.now == size.initial || record->key.data == NULL)
+    if (thread->job.partitions == thread->job.partitions_initial || record->key.data == NULL ||
+        !make_map(&thread->job, &map))
         return NO_PLACE;
-    if (job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2)
-        return linhash_bucket(murmur2(record->key.data, record->key.bytes) & 0x7fffffff, size);
-    if (job->partitioner == EFFECTIVE_PARTITIONER_CRC32)
-        return linhash_bucket(crc32_hash(record->key.data, record->key.bytes), size);
-    return NO_PLACE;
+    return key_partition(&map, record->key.data, record->key.bytes);
 }
 
 /* The record lies where its key was put before there were so many partitions: its producer did not
@@ -217,10 +224,11 @@ static bool is_misrouted(const struct task_thread *thread, size_t index, uint32_
 {
     const struct task_partition *partition = &thread->core.partitions[index];
     const struct document_job *job = &thread->job;
-    struct linhash_size size = {.initial = job->processors_initial, .now = job->processors};
     bool is_new = partition->partition >= job->partitions_initial;
+    struct key_map map;
 
-    if (place == NO_PLACE || linhash_bucket(place, size) == thread->desired.processor)
+    if (place == NO_PLACE || !make_map(job, &map) ||
+        key_processor(&map, place) == thread->desired.processor)
         return false;
     return partition->window.told ? offset >= partition->window.first_end : is_new;
 }

@@ -8,9 +8,7 @@
 
 #include "api/protocol.h"
 #include "api/text.h"
-#include "common/hash/crc32.h"
-#include "common/hash/linhash.h"
-#include "common/hash/murmur2.h"
+#include "common/hash/key_map.h"
 #include "common/mem.h"
 #include "common/prom.h"
 #include "coordinator/http_private.h"
@@ -222,17 +220,22 @@ static void fill_path(uint32_t bucket, uint32_t initial, uint32_t path[33], stru
 static void place_key(struct exchange *exchange, const struct view_job *job, const char *key,
                       size_t bytes)
 {
-    bool murmur = job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2;
+    struct key_map map = {
+        .hash =
+            job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ? KEY_HASH_MURMUR2 : KEY_HASH_CRC32,
+        .partitions = partition_size(job),
+        .processors = processor_size(job),
+    };
     uint32_t path[33];
     struct map_key_view view = {
         .job = job->job.name,
         /* As it was asked for. */
         .key = (char *)request_parameter(target_of(exchange), "key"),
         .partitioner = job->partitioner,
-        .hash = murmur ? murmur2(key, bytes) & 0x7fffffff : crc32_hash(key, bytes),
+        .hash = key_hash(map.hash, key, bytes),
     };
-    view.partition = linhash_bucket(view.hash, partition_size(job));
-    view.processor = linhash_bucket(view.partition, processor_size(job));
+    view.partition = key_partition(&map, key, bytes);
+    view.processor = key_processor(&map, view.partition);
     view.agent = agent_of(job, view.processor);
     fill_path(view.partition, job->status.partitions_initial, path, &view.path);
     exchange_value(exchange, &schema_map_key_view, &view, 0);

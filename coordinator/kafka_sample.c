@@ -8,9 +8,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/hash/crc32.h"
-#include "common/hash/linhash.h"
-#include "common/hash/murmur2.h"
+#include "common/hash/key_map.h"
 #include "common/mem.h"
 #include "coordinator/kafka_private.h"
 
@@ -83,9 +81,10 @@ static void count_record(struct sampling *sampling, const rd_kafka_message_t *me
     struct linhash_size size = {.initial = sampling->call->partitions_initial,
                                 .now = sampling->call->partitions};
     uint32_t partition = (uint32_t)message->partition;
-    uint32_t by_murmur2 = murmur2(message->key, message->key_len) & 0x7fffffff;
+    uint32_t by_murmur2 = key_hash(KEY_HASH_MURMUR2, message->key, message->key_len);
+    uint32_t by_crc32 = key_hash(KEY_HASH_CRC32, message->key, message->key_len);
     bool murmur2_fits = lies_well(by_murmur2, size, partition);
-    bool crc32_fits = lies_well(crc32_hash(message->key, message->key_len), size, partition);
+    bool crc32_fits = lies_well(by_crc32, size, partition);
     sample->keyed++;
     sample->murmur2 += murmur2_fits;
     sample->crc32 += crc32_fits;

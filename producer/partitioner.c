@@ -6,11 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/hash/crc32.h"
-#include "common/hash/linhash.h"
-#include "common/hash/murmur2.h"
-
-#define SIGN_BIT UINT32_C(0x80000000)
+#include "common/hash/key_map.h"
 
 static bool is_known(enum baton_partitioner_hash hash)
 {
@@ -23,12 +19,12 @@ int32_t baton_partitioner_partition(const struct baton_partitioner *partitioner,
     if (partitioner->initial_partitions < 1 || !is_known(partitioner->hash) ||
         partition_count < 1 || (uint32_t)partition_count < partitioner->initial_partitions)
         return -1;
-    uint32_t hash = partitioner->hash == BATON_PARTITIONER_CRC32
-                        ? crc32_hash(key, key_bytes)
-                        : murmur2(key, key_bytes) & ~SIGN_BIT;
-    struct linhash_size size = {.initial = partitioner->initial_partitions,
-                                .now = (uint32_t)partition_count};
-    return (int32_t)linhash_bucket(hash, size);
+    struct key_map map = {
+        .hash = partitioner->hash == BATON_PARTITIONER_CRC32 ? KEY_HASH_CRC32 : KEY_HASH_MURMUR2,
+        .partitions = {.initial = partitioner->initial_partitions,
+                       .now = (uint32_t)partition_count},
+    };
+    return (int32_t)key_partition(&map, key, key_bytes);
 }
 
 int32_t baton_partitioner_callback(const rd_kafka_topic_t *topic, const void *key, size_t key_bytes,

@@ -1,0 +1,32 @@
+/*
+ * Where a key belongs: key -> partition -> processor, by linear hashing (D2 of the design). The one
+ * place that turns a key into a number, for all who route or look by keys. Pure; any thread.
+ */
+#ifndef BATON_COMMON_HASH_KEY_MAP_H
+#define BATON_COMMON_HASH_KEY_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/hash/linhash.h"
+
+enum key_hash {
+    KEY_HASH_MURMUR2, /* of Java's clients, and librdkafka's murmur2 partitioners */
+    KEY_HASH_CRC32,   /* of librdkafka's consistent partitioners */
+};
+
+struct key_map {
+    enum key_hash hash;
+    struct linhash_size partitions; /* N0, N */
+    struct linhash_size processors; /* M0, M; M <= N */
+};
+
+/* What producers take for the key's hash: murmur2 without its sign bit. */
+uint32_t key_hash(enum key_hash hash, const void *key, size_t bytes);
+
+uint32_t key_partition(const struct key_map *map, const void *key, size_t bytes);
+
+/* Who has that partition. While N grows it stays the same when N0 = M0 * 2^j (D2). */
+uint32_t key_processor(const struct key_map *map, uint32_t partition);
+
+#endif
