@@ -180,8 +180,13 @@ void task_split_forget(struct task_thread *thread);
 /* ---- task_crash.c */
 
 void task_crash_open(struct task_thread *thread); /* the logic has been opened */
-/* True: an event says at which record the logic has ended the process, again and again. */
+/* True: an event says at which record the logic has ended agents, again and again. */
 bool task_crash_stops(struct task_thread *thread);
+/* The same of one record, for a task that was begun before it was told, or as a learner: an event
+ * is queued. */
+bool task_crash_refuses(struct task_thread *thread, size_t index, int64_t offset);
+/* It was stopped because of others' crashes, and those that it is told now are others. */
+bool task_crash_is_news(const struct task_thread *thread, const struct document_task *task);
 
 /* ---- task_act.c */
 

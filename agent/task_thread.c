@@ -218,7 +218,8 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     event->desired = desired;
     event->offsets = task_told_rested(thread, task);
     event->chosen = task_told_chosen(thread, task);
-    event->restart = respec || !task_told_same_skips(task, &thread->desired);
+    event->restart =
+        respec || !task_told_same_skips(task, &thread->desired) || task_crash_is_news(thread, task);
     thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
     thread->core.config.acceptable_lag = job->spec.acceptable_lag;
     thread->core.config.settle_ms = task_told_settle_ms(job);

@@ -47,14 +47,15 @@ class Bench(Rig):
         began = now_us()
         load = PacedLoad(self.broker, self.job.input, self.directory, options.keys, SEED + 1, options.rate)
         time.sleep(options.warm_up)
-        say(f"{options.handoffs} hand-overs under {options.rate} records/s")
         self.move_all()
+        self.end()
         load.stop()
         self.job.wait_drained(LIMIT_S)
         arrivals = recorder.stop(began)
         return arrivals, load, self.check(self.job, history, load)
 
     def move_all(self):
+        say(f"{self.options.handoffs} hand-overs under {self.options.rate} records/s")
         quiet_since = now_us()
         for number in range(self.options.handoffs):
             time.sleep(self.options.pause)
@@ -63,10 +64,17 @@ class Bench(Rig):
             self.quiet.append((quiet_since, asked))
             time.sleep(self.options.margin / 1000)
             quiet_since = now_us()
-            (moved,) = (each for each in self.job.processors() if each["processor"] == handoff["processor"])
-            self.handoffs.append({**handoff, "records_replayed": moved["replayed"]})
-            say(f"  {number + 1}: processor {handoff['processor']} {handoff['source']} -> {handoff['target']}, "
-                f"gap {handoff['output_gap_ms']} ms")  # fmt: skip
+            self.note(handoff)
+        self.stay_quiet(quiet_since)
+
+    def note(self, handoff):
+        assert handoff["state"] == "done" and not handoff["forced"], f"not handed over as asked: {handoff}"
+        (moved,) = (each for each in self.job.processors() if each["processor"] == handoff["processor"])
+        self.handoffs.append({**handoff, "records_replayed": moved["replayed"]})
+        say(f"  {len(self.handoffs)}: processor {handoff['processor']} {handoff['source']} -> {handoff['target']}, "
+            f"gap {handoff['output_gap_ms']} ms")  # fmt: skip
+
+    def stay_quiet(self, quiet_since):
         self.find_moments()
         # After the last: as long as it takes until there are enough steady windows, within reason; one pause at least.
         spans = self.handoffs, self.options.margin * 1000, self.options.window * 1000
@@ -85,8 +93,14 @@ class Bench(Rig):
         operation = self.wait_operation(self.coordinator.http.post(f"/v1/jobs/{self.job.name}/moves", wish, expect=202).json)
         made = self.job.handoffs()
         (handoff,) = (each for each in made if each["operation"] == operation["id"])
-        assert handoff["state"] == "done" and not handoff["forced"], f"not handed over as asked: {handoff}"
         return handoff
+
+    def end(self):
+        """What is still to happen under load, when all is measured."""
+
+    def more(self):
+        """Figures of its own."""
+        return {}
 
     def find_moments(self):
         lines = {each.name: each.log_events("task_phase") + each.log_events("task_desired") for each in self.agents}
@@ -94,9 +108,9 @@ class Bench(Rig):
             handoff["moments"] = phases.moments_us(handoff, lines[handoff["source"]], lines[handoff["target"]])
 
 
-def measure(options, directory):
+def measure(options, directory, kind=Bench):
     """(lines, faults); the last line is the summary."""
-    bench = Bench(options, directory)
+    bench = kind(options, directory)
     try:
         arrivals, load, verdict = bench.run()
         report = Report(
@@ -104,6 +118,7 @@ def measure(options, directory):
         )
         summary = {
             **report.summary(),
+            **bench.more(),
             "exact": verdict.exact,
             "outputs": verdict.total,
             "load_records": load.records,

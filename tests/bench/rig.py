@@ -80,7 +80,9 @@ class Recorder:
 
 
 class Rig:
-    """A broker, a coordinator and two agents. Jobs and loads come and go; each job has a folder of its own."""
+    """A broker, a coordinator and agents. Jobs and loads come and go; each job has a folder of its own."""
+
+    AGENTS = 2
 
     def __init__(self, options, directory):
         self.options = options
@@ -93,7 +95,8 @@ class Rig:
     def start(self):
         self.broker.start()
         self.coordinator = self.daemons.coordinator(log_level="info")
-        self.agents = [self.daemons.agent(self.coordinator, f"agent-{number}", log_level="info") for number in (1, 2)]
+        names = [f"agent-{number + 1}" for number in range(self.AGENTS)]
+        self.agents = [self.daemons.agent(self.coordinator, name, log_level="info") for name in names]
 
     def finish(self):
         for child in process.started:
@@ -141,7 +144,7 @@ class Rig:
         return check_outputs(self.broker.bootstrap, job.output, expected, LIMIT_S)
 
     def environment(self):
-        version = self.agents[0].http.get("/version").json
+        version = self.agents[-1].http.get("/version").json
         return {
             "cores": os.cpu_count(),
             "cpu": _cpu(),

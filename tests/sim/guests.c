@@ -55,7 +55,8 @@ void guests_after_step(struct world *world, const struct coord_event *event)
 {
     const struct job *job = host_job(world);
     bool told = event->kind == COORD_EVENT_KAFKA && event->kafka.id == world->guests.call &&
-                !event->kafka.failed;
+                !event->kafka.failed &&
+                world->host.cluster.recovery.state == RECOVERY_NONE; /* else it decides nothing */
 
     if (event->kind == COORD_EVENT_REPORT)
         note_rested(world, job);

@@ -126,6 +126,8 @@ static const char *miss_of_job(const struct world *world, const struct job *job)
     }
     if (job->nascent && !is_halted(world, cluster_parent(job, (uint32_t)job->processors.count)))
         return "a split that has not ended";
+    if (world->kafka.partition_count > job->row.partitions)
+        return "partitions that the job does not have yet"; /* which nobody would read */
     /* A move of what is halted waits until it works again. */
     return !halted && has_operations(world) ? "an operation that has not ended" : NULL;
 }
