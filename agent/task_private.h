@@ -195,6 +195,12 @@ enum err_code task_act_open_state(struct task_thread *thread, enum store_conditi
 struct task_event *task_act_opened(struct task_thread *thread, enum task_event_kind kind,
                                    const char *reason);
 
+/* ---- task_garbage.c */
+
+struct store_owners task_garbage_owners(const struct task_thread *thread); /* as thread->job says */
+void task_garbage_told(struct task_thread *thread);                        /* thread->job is new */
+void task_garbage_serve(struct task_thread *thread, int64_t now_ms); /* goes on with it, when due */
+
 /* ---- task_seed.c */
 
 void task_seed_permit(struct task_thread *thread); /* as `desired` says */

@@ -154,6 +154,9 @@ static const struct schema_field document_job_fields[] = {
                  .help = "Initial number of processors (M0)."),
     FIELD_UINT32(document_job, processors, 1, API_PARTITIONS_MAX, .required = true,
                  .help = "Number of processors now (M)."),
+    FIELD_UINT32(document_job, processors_settled, 0, API_PARTITIONS_MAX,
+                 .help = "So many of them have all that they need of those they were split from: "
+                         "what was left behind there may go. 0: not said."),
     FIELD_ENUM(document_job, partitioner, schema_names_effective_partitioner, .required = true,
                .help = "How producers were found to spread keys over partitions."),
     FIELD_BOOL(document_job, paused, .required = true,
@@ -316,6 +319,10 @@ static const struct schema_field task_report_fields[] = {
                  .help = "Records applied without output per second, over the last seconds."),
     FIELD_UINT64(task_report, state_rows, .required = true, .help = "Rows in the state."),
     FIELD_UINT64(task_report, state_bytes, .required = true, .help = "Bytes of the state on disk."),
+    FIELD_UINT64(task_report, garbage_rows,
+                 .help = "Rows that splits have left behind, removed since the state was opened."),
+    FIELD_BOOL(task_report, garbage_left,
+               .help = "There may be more of them, which are looked for in the background."),
     FIELD_AGENT_ID(task_report, seed_source,
                    .help = "Agent that the state was got from as a snapshot, or is being; null: "
                            "none."),

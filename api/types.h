@@ -248,6 +248,8 @@ struct document_job {
     uint32_t partitions;         /* N */
     uint32_t processors_initial; /* M0 */
     uint32_t processors;         /* M */
+    uint32_t processors_settled; /* so many have all that they need of those they were split from;
+                                    0: not said */
     enum effective_partitioner partitioner;
     bool paused;  /* its owners put nothing out and commit nothing */
     bool frozen;  /* ... because others are in its group, whose commits are not accepted */
@@ -375,7 +377,9 @@ struct task_report {
     double replayed_per_s;
     uint64_t state_rows;
     uint64_t state_bytes;
-    char *seed_source; /* agent that the state was got from, or is being; NULL: none */
+    uint64_t garbage_rows; /* that splits have left behind, removed since the state was opened */
+    bool garbage_left;     /* there may be more of them */
+    char *seed_source;     /* agent that the state was got from, or is being; NULL: none */
     uint64_t seed_rows, seed_rows_total; /* of that snapshot */
     uint64_t seed_bytes;
     double seed_rows_per_s; /* since it began; 0 when it has ended */

@@ -17,6 +17,17 @@ uint32_t cluster_parent(const struct job *job, uint32_t processor)
                : linhash_parent(processor, job->row.processors_initial);
 }
 
+/* One split of a job goes on at a time, so only the newest can be without its state. */
+uint32_t cluster_settled(const struct job *job)
+{
+    uint32_t count = job->row.processors;
+    if (count == 0 || job->processors.count < count)
+        return 0;
+    const struct handoff *handoff = job->processors.items[count - 1].handoff;
+    bool split = handoff != NULL && handoff->row.kind == HANDOFF_KIND_SPLIT;
+    return split ? count - 1 : count;
+}
+
 struct handoff *cluster_split_of(const struct job *job, uint32_t processor)
 {
     const struct processor *nascent = cluster_nascent(job);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "coordinator/core/step_internal.h"
+#include "coordinator/core/step_job.h"
 
 static void renew(struct step *step, const char *agent_id)
 {
@@ -61,6 +62,15 @@ static void look_at_agent(struct step *step, const char *agent_id)
     }
 }
 
+/* All agents of the job are told how many processors have what they need. */
+static void look_at_split(struct step *step, const struct handoff_row *row)
+{
+    const struct job *job = cluster_job(step->cluster, row->job);
+    bool over = row->state == HANDOFF_STATE_DONE || row->state == HANDOFF_STATE_FAILED;
+    if (row->kind == HANDOFF_KIND_SPLIT && over && job != NULL)
+        step_job_renew_documents(step, job);
+}
+
 void step_renew_seeds(struct step *step)
 {
     size_t count = step->update->changes.count; /* renewing adds none */
@@ -78,6 +88,7 @@ void step_renew_seeds(struct step *step)
             break;
         case CHANGE_HANDOFF:
             look_at(step, change->handoff.job, change->handoff.processor);
+            look_at_split(step, &change->handoff);
             break;
         case CHANGE_STANDBY:
         case CHANGE_STANDBY_REMOVED:
