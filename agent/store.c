@@ -164,6 +164,7 @@ static void free_store(struct store *store)
     store_meta_finish(&store->meta);
     free(store->flusher.job.positions);
     free(store->positions);
+    free(store->left);
     free(store->directory);
     if (store->lock_fd >= 0)
         (void)close(store->lock_fd); /* the lock ends with it */
@@ -330,6 +331,7 @@ static void request_checkpoint(struct store *store)
         return;
     }
     store->flusher.job.clean_for = store->garbage.clean_for;
+    store->flusher.job.keeps_left = store->garbage.owners.map.processors.now > 0;
     store_flush_request(store, FLUSH_CHECKPOINT);
 }
 
@@ -353,10 +355,32 @@ void store_follow_flusher(struct store *store)
         take_failure(store, &store->flusher.outcome.error);
 }
 
-bool store_freeze(struct store *store, const struct store_position *positions, size_t count)
+/* Those of what has left as well. */
+static void take_positions(struct store *store, const struct store_position *positions,
+                           size_t count)
 {
     struct store_flush_job *job = &store->flusher.job;
 
+    free(job->positions);
+    job->map = store->frozen;
+    job->position_count = count + store->left_count;
+    job->positions = mem_calloc(job->position_count, sizeof(*positions));
+    for (size_t i = 0; i < count; i++)
+        job->positions[i] = positions[i];
+    for (size_t i = 0; i < store->left_count; i++)
+        job->positions[count + i] = store->left[i];
+    store->left_count = 0;
+}
+
+void store_leave(struct store *store, const struct store_position *position)
+{
+    assert(position->next_offset >= 0);
+    store->left = mem_realloc(store->left, store->left_count + 1, sizeof(*store->left));
+    store->left[store->left_count++] = *position;
+}
+
+bool store_freeze(struct store *store, const struct store_position *positions, size_t count)
+{
     store_follow_flusher(store);
     if (store->frozen != NULL)
         return false;
@@ -367,10 +391,7 @@ bool store_freeze(struct store *store, const struct store_position *positions, s
     store->frozen = store->live;
     store->live = store->frozen == &store->maps[0] ? &store->maps[1] : &store->maps[0];
     store->garbage.freeze_first = false;
-    free(job->positions);
-    job->map = store->frozen;
-    job->positions = mem_memdup(positions, count * sizeof(*positions));
-    job->position_count = count;
+    take_positions(store, positions, count);
     if (store->garbage.running)
         atomic_store(&store->flusher.hurry, true);
     else
@@ -417,6 +438,7 @@ enum err_code store_flush_wait(struct store *store, int64_t deadline_mono_ms, st
 enum err_code store_drop_live(struct store *store, struct err *reterr)
 {
     store_map_clear(store->live);
+    store->left_count = 0; /* the rows are as they were before */
     return store_flush_wait(store, INT64_MAX, reterr);
 }
 

@@ -164,6 +164,13 @@ int64_t store_live_bytes(const struct store *store);
 bool store_freeze(struct store *store, const struct store_position *positions,
                   size_t count) MUSTCHECK;
 
+/*
+ * The partition has left, by a split: its rows stay as they are before this position, which goes
+ * with the next freeze. So whoever gets the partition can still learn it from here, until its rows
+ * are removed (store_tell_owners).
+ */
+void store_leave(struct store *store, const struct store_position *position);
+
 enum store_flush { STORE_FLUSH_IDLE, STORE_FLUSH_RUNNING, STORE_FLUSH_FAILED };
 /*
  * FAILED (disk full, I/O, limit of the map): text in reterr; the frozen map is kept, read from, and

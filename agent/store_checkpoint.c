@@ -224,27 +224,61 @@ static enum err_code write_all(struct writing *writing, const struct store_flush
     return result == ERR_NONE ? sweep(writing, job) : result;
 }
 
+static bool holds(const struct store_position *positions, size_t count,
+                  const struct store_position *wanted)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (positions[i].topic == wanted->topic && positions[i].partition == wanted->partition)
+            return true;
+    }
+    return false;
+}
+
+/* Those of the job, and of what has left and whose rows are still as they were. free() */
+static struct store_position *merge_positions(const struct store_meta *before,
+                                              const struct store_flush_job *job, size_t *ret_count)
+{
+    size_t most = job->position_count + before->position_count, count = job->position_count;
+    struct store_position *merged = mem_calloc(most, sizeof(*merged));
+
+    for (size_t i = 0; i < count; i++)
+        merged[i] = job->positions[i];
+    for (size_t i = 0; job->keeps_left && i < before->position_count; i++) {
+        /* Both are mostly in the same order. */
+        bool same = i < job->position_count &&
+                    job->positions[i].topic == before->positions[i].topic &&
+                    job->positions[i].partition == before->positions[i].partition;
+
+        if (!same && !holds(job->positions, job->position_count, &before->positions[i]))
+            merged[count++] = before->positions[i];
+    }
+    *ret_count = count;
+    return merged;
+}
+
 static void change_meta(struct store_meta *next, const struct store_flush_job *job)
 {
     next->sequence++;
     next->written_ms = clock_wall_ms();
     next->clean_for = job->clean_for;
-    next->positions = job->positions;
-    next->position_count = job->position_count;
+    next->positions = merge_positions(next, job, &next->position_count);
 }
 
 enum err_code store_checkpoint_write(struct store *store, struct err *reterr)
 {
     const struct store_flush_job *job = &store->flusher.job;
     struct writing writing = {.commit = {.store = store, .reterr = reterr}};
+    struct store_position *positions = NULL;
     enum err_code code;
 
     sort_rows(&writing, job->map);
     code = store_commit_begin(&writing.commit);
     if (code == ERR_NONE) {
         change_meta(&writing.commit.next, job);
+        positions = writing.commit.next.positions;
         code = store_commit_end(&writing.commit, write_all(&writing, job));
     }
+    free(positions);
     strbuf_finish(&writing.value);
     free(writing.items);
     arena_finish(&writing.arena);

@@ -14,9 +14,11 @@
 #include "agent/store_owner.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/mem.h"
 
 #define STEP_ROWS_MAX  2000
 #define STEP_MS_MAX    10
@@ -84,6 +86,27 @@ static enum err_code look_at_rows(struct step *step)
     return ERR_NONE;
 }
 
+/* From here on nobody can learn from here what has left. free() */
+static struct store_position *forget_left(struct store_meta *next, const struct step *step)
+{
+    const struct store_owners *owners = &step->removal->owners;
+    struct store_position *kept = mem_calloc(next->position_count, sizeof(*kept));
+    bool *read = mem_calloc(owners->map.partitions.now, sizeof(*read));
+    size_t count = 0;
+
+    store_owner_mark_read(owners, step->commit.store->processor, read);
+    for (size_t i = 0; i < next->position_count; i++) {
+        /* One that the count does not hold yet is newer than what was told. */
+        if (next->positions[i].partition >= owners->map.partitions.now ||
+            read[next->positions[i].partition])
+            kept[count++] = next->positions[i];
+    }
+    free(read);
+    next->positions = kept;
+    next->position_count = count;
+    return kept;
+}
+
 enum err_code store_garbage_step(struct store *store, struct err *reterr)
 {
     struct store_removal *removal = &store->flusher.removal;
@@ -91,6 +114,7 @@ enum err_code store_garbage_step(struct store *store, struct err *reterr)
                         .removal = removal,
                         .begun_ms = clock_mono_ms()};
     struct store_meta *next = &step.commit.next;
+    struct store_position *positions = NULL;
     enum err_code code = store_commit_begin(&step.commit);
 
     if (code != ERR_NONE)
@@ -98,8 +122,10 @@ enum err_code store_garbage_step(struct store *store, struct err *reterr)
     if (next->removing_for != removal->owners.map.processors.now) {
         next->removing_for = removal->owners.map.processors.now;
         next->removing.bytes = 0;
+        positions = forget_left(next, &step);
     }
     code = store_commit_end(&step.commit, look_at_rows(&step));
+    free(positions);
     removal->took_ms = clock_mono_ms() - step.begun_ms;
     return code;
 }

@@ -348,6 +348,7 @@ struct store_flush_job {
     struct store_position *positions;
     size_t position_count;
     uint32_t clean_for;
+    bool keeps_left; /* positions of what has left are kept, for as long as its rows are */
 };
 
 struct store_flush_outcome {
@@ -434,6 +435,8 @@ struct store {
     uint64_t rows, file_bytes; /* as of the last checkpoint that the owner has seen the end of */
     struct store_position *positions; /* likewise */
     size_t position_count;
+    struct store_position *left; /* to go with the next freeze */
+    size_t left_count;
 
     struct store_garbage garbage;
     struct store_flusher flusher;

@@ -35,6 +35,21 @@ bool store_owner_is_other(const struct store_owners *owners, uint32_t processor,
     return key_processor(map, partition) != processor;
 }
 
+void store_owner_mark_read(const struct store_owners *owners, uint32_t processor, bool *ret_read)
+{
+    const struct linhash_size size = owners->map.partitions;
+
+    for (uint32_t partition = 0; partition < size.now; partition++) {
+        uint32_t at = partition;
+
+        if (key_processor(&owners->map, partition) != processor)
+            continue;
+        for (; at >= size.initial; at = linhash_parent(at, size.initial))
+            ret_read[at] = true;
+        ret_read[at] = true;
+    }
+}
+
 bool store_owner_has_split(const struct store_owners *owners, uint32_t processor, uint32_t before)
 {
     const struct linhash_size size = owners->map.processors;

@@ -20,6 +20,10 @@
 bool store_owner_is_other(const struct store_owners *owners, uint32_t processor,
                           const struct store_row *row);
 
+/* Marks what the state of the processor comes from (S2): its partitions and their ancestors.
+ * `ret_read`: one for each of owners->map.partitions.now, all false. */
+void store_owner_mark_read(const struct store_owners *owners, uint32_t processor, bool *ret_read);
+
 /* A processor between `before` (or M0, when that is higher) and `owners` was split off from this
  * one: rows of it may be here. */
 bool store_owner_has_split(const struct store_owners *owners, uint32_t processor, uint32_t before);

@@ -198,7 +198,11 @@ struct task_event *task_act_opened(struct task_thread *thread, enum task_event_k
 /* ---- task_garbage.c */
 
 struct store_owners task_garbage_owners(const struct task_thread *thread); /* as thread->job says */
-void task_garbage_told(struct task_thread *thread);                        /* thread->job is new */
+/* With so many processors; of 0 when that is fewer than there were at first. */
+struct store_owners task_garbage_owners_with(const struct task_thread *thread, uint32_t processors);
+/* The partition is about to be forgotten: it has left by a split. */
+void task_garbage_left(struct task_thread *thread, size_t index);
+void task_garbage_told(struct task_thread *thread);                  /* thread->job is new */
 void task_garbage_serve(struct task_thread *thread, int64_t now_ms); /* goes on with it, when due */
 
 /* ---- task_seed.c */

@@ -181,6 +181,9 @@ static const struct schema_field document_source_fields[] = {
     FIELD_AGENT_ID(document_source, agent, .required = true, .help = "Name of the agent."),
     FIELD_STRING(document_source, address, 1, 255, .required = true,
                  .help = "URL of its endpoint."),
+    FIELD_BOOL(document_source, parent,
+               .help = "What it has is the state of the processor that this one is split off from: "
+                       "it gives the part that goes."),
 };
 SCHEMA_TYPE(document_source, "An agent that has a copy of a task's state.");
 
@@ -223,6 +226,11 @@ static const struct schema_field document_task_fields[] = {
                  .help = "Token to ask them with; null: there are none."),
     FIELD_STRINGS(document_task, readers, API_AGENTS_MAX, 64,
                   .help = "Tokens of those who may have a snapshot of this task's state."),
+    FIELD_STRINGS(document_task, part_readers, API_AGENTS_MAX, 64,
+                  .help = "Tokens of those who may have the part of it that a split gives to "
+                          "part_processor."),
+    FIELD_UINT32(document_task, part_processor, 0, API_PARTITIONS_MAX - 1,
+                 .help = "Processor that is split off from this one; with part_readers."),
 };
 SCHEMA_TYPE(document_task, "A task that an agent shall have.");
 

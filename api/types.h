@@ -267,6 +267,7 @@ struct document_job {
 struct document_source { /* an agent that has a copy of a task's state */
     char *agent;
     char *address; /* of its endpoint */
+    bool parent;   /* of the parent's state, of which it gives the part that is the task's */
 };
 
 struct document_task {
@@ -304,6 +305,11 @@ struct document_task {
         char **items;
         size_t count;
     } readers; /* tokens with which others may have a snapshot of this task's state */
+    struct {
+        char **items;
+        size_t count;
+    } part_readers; /* likewise, of the part of it that is part_processor's, by a split */
+    uint32_t part_processor;
 };
 
 /* GET /agent/v1/agents/{id}/assignment?incarnation=&after=&wait= : all tasks that the agent shall

@@ -111,6 +111,22 @@ static void remove_all(void)
     }
 }
 
+static void freeze(int64_t next_offset)
+{
+    const struct store_position position = {
+        .partition = 3, .root = 3, .next_offset = next_offset, .record_time_ms = -1};
+
+    cr_assert(store_freeze(fixture.store, &position, 1));
+}
+
+static void checkpoint(int64_t next_offset)
+{
+    struct err error = {0};
+
+    freeze(next_offset);
+    cr_assert_eq(store_flush_wait(fixture.store, INT64_MAX, &error), ERR_NONE, "%s", error.text);
+}
+
 /* A key without a zero byte. */
 static const char *name_of(uint32_t number)
 {
@@ -124,7 +140,7 @@ static void fill(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         put(row_at(i % 2 == 0 ? 3 : 7, name_of(i), ""));
-    fixture_checkpoint(&fixture, count);
+    checkpoint(count);
 }
 
 static uint64_t count_there(uint32_t count, uint32_t root)
@@ -159,7 +175,7 @@ Test(store_garbage, takes_every_row_of_the_child_and_none_of_the_parent)
     }
     for (size_t i = 0; i < count; i++)
         put(rows[i]);
-    fixture_checkpoint(&fixture, 1);
+    checkpoint(1);
     cr_assert_not(is_pending(), "nothing was split");
     store_tell_owners(fixture.store, &owners);
     cr_assert(is_pending());
@@ -192,7 +208,7 @@ Test(store_garbage, goes_by_the_full_key_where_a_root_has_several_processors)
         put(row_at(3, long_key, i % 2 == 0 ? "" : "sub"));
         put(row_at(3, name_of(i), ""));
     }
-    fixture_checkpoint(&fixture, 1);
+    checkpoint(1);
     store_tell_owners(fixture.store, &owners);
     remove_all();
     for (uint32_t i = 0; i < 1200; i++) {
@@ -225,7 +241,7 @@ Test(store_garbage, removes_nothing_by_a_hash_that_nobody_knows)
     fixture_open(&fixture, STORE_FRESH);
     for (uint32_t i = 0; i < 200; i++)
         put(row_at(3, name_of(i), ""));
-    fixture_checkpoint(&fixture, 1);
+    checkpoint(1);
     store_tell_owners(fixture.store, &owners);
     remove_all();
     cr_assert_eq(removed(), 0);
@@ -265,7 +281,7 @@ Test(store_garbage, scans_only_after_a_split_of_its_own)
     cr_assert_not(is_pending());
     step();
     cr_assert_eq(fixture.store->meta.clean_for, 4, "nothing was written");
-    fixture_checkpoint(&fixture, 11);
+    checkpoint(11);
     cr_assert_eq(fixture.store->meta.clean_for, 7);
     owners.map.processors.now = 8;
     store_tell_owners(fixture.store, &owners);
@@ -347,7 +363,7 @@ Test(store_garbage, begins_anew_when_there_is_another_split_meanwhile)
         put(row_at(3, name_of(i), ""));
     put(row_at(11, "is 11's of 12", ""));
     put(row_at(1, "nobody's", "")); /* at the start: looked at by then */
-    fixture_checkpoint(&fixture, 1);
+    checkpoint(1);
     store_tell_owners(fixture.store, &owners);
     step();
     cr_assert(is_pending());
@@ -369,7 +385,7 @@ Test(store_garbage, waits_for_what_was_changed_before_it_was_told)
     store_tell_owners(fixture.store, &owners);
     step();
     cr_assert_eq(removed(), 0);
-    fixture_checkpoint(&fixture, 11);
+    checkpoint(11);
     remove_all();
     cr_assert_not(is_there(row_at(7, "not written yet", "")));
     cr_assert_eq(rows_on_disk(), 5);
@@ -387,7 +403,7 @@ Test(store_garbage, a_checkpoint_waits_for_the_end_of_a_step_and_nobody_else)
     cr_assert_eq(store_remove_garbage(fixture.store, INT64_MAX, &error), ERR_NONE);
     cr_assert(fixture.store->garbage.running);
     put(row_at(3, "put meanwhile", ""));
-    fixture_freeze(&fixture, ROWS_MAX + 1);
+    freeze(ROWS_MAX + 1);
     cr_assert(is_there(row_at(3, "put meanwhile", "")));
     cr_assert(is_there(row_at(3, name_of(0), "")));
     cr_assert_eq(store_flush_state(fixture.store, &error), STORE_FLUSH_RUNNING);
@@ -490,11 +506,11 @@ Test(store_garbage, what_is_written_afterwards_takes_the_room)
     fill(ROWS_MAX);
     store_tell_owners(fixture.store, &owners);
     remove_all();
-    fixture_checkpoint(&fixture, ROWS_MAX);
+    checkpoint(ROWS_MAX);
     before = file_bytes();
     for (uint32_t i = 0; i < ROWS_MAX / 4; i++)
         put(row_at(11, name_of(i), ""));
-    fixture_checkpoint(&fixture, ROWS_MAX + 1);
+    checkpoint(ROWS_MAX + 1);
     cr_assert_eq(rows_on_disk(), ROWS_MAX / 2 + ROWS_MAX / 4);
     cr_assert_eq(file_bytes(), before, "the file has not grown");
 }
@@ -511,7 +527,7 @@ Test(store_garbage, rows_past_their_time_go_with_it)
     store_put(fixture.store, row_at(3, "alive", ""), 100, "1", 1);
     store_put(fixture.store, row_at(7, "dead", ""), 0, "1", 1);
     store_put(fixture.store, row_at(7, "alive", ""), 100, "1", 1);
-    fixture_checkpoint(&fixture, 1);
+    checkpoint(1);
     store_tell_owners(fixture.store, &owners);
     remove_all();
     cr_assert_eq(rows_on_disk(), 2);
