@@ -36,7 +36,8 @@ void task_seed_permit(struct task_thread *thread)
 
         snapshot_serve_permit_part(thread->context->snapshots, &key, &part,
                                    (const char *const *)desired->part_readers.items,
-                                   desired->part_readers.count);
+                                   part.owners.map.processors.now > 0 ? desired->part_readers.count
+                                                                      : 0);
     }
 }
 
@@ -99,7 +100,8 @@ void task_seed_start(struct task_thread *thread)
     for (size_t i = 0; i < desired->sources.count; i++)
         sources[i] = (struct snapshot_source){.agent = desired->sources.items[i].agent,
                                               .address = desired->sources.items[i].address,
-                                              .parent = desired->sources.items[i].parent};
+                                              .parent = desired->sources.items[i].parent &&
+                                                        config.owners.map.processors.now > 0};
     task_act_describe_store(thread, &config.store, &config.identity);
     HOOK_HERE(thread, "seed_before");
     if (snapshot_fetch_start(&config, &thread->fetch, &err) != ERR_NONE)

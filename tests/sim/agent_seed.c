@@ -119,7 +119,8 @@ void agent_seed_cancel(struct world *world, struct sim_task *task)
 /* The rules of D8 broken on purpose. */
 static void bend(const struct world *world, struct sim_task *task)
 {
-    const struct sim_slot *slot = &world->agents[task->seed.source].slots[task->processor];
+    uint32_t processor = task->seed.part ? task->core.config.parent : task->processor;
+    const struct sim_slot *slot = &world->agents[task->seed.source].slots[processor];
 
     if (world->config.mutation == MUTATION_SEED_LATE_T2 && slot->task != NULL)
         memcpy(task->seed.image.learned, slot->task->store->disk.learned,
