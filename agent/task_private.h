@@ -27,6 +27,14 @@
 #define HOOK_HERE(thread, point)                                                                   \
     HOOK_AT(point, "%s/%u/%s", (thread)->job.name, (thread)->desired.processor,                    \
             task_phase_name((enum task_phase)(thread)->core.phase.state))
+/* The same, and `point`_of, whose place is job/processor/how many partitions the task has: what
+ * comes first after it has grown. */
+#define HOOK_HERE_OF(thread, point)                                                                \
+    do {                                                                                           \
+        HOOK_HERE(thread, point);                                                                  \
+        HOOK_AT(point "_of", "%s/%u/%zu", (thread)->job.name, (thread)->desired.processor,         \
+                (thread)->core.partition_count);                                                   \
+    } while (0)
 
 struct task_event_slot { /* an event with a text of its own, waiting for its turn */
     struct task_event event;

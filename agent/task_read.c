@@ -197,6 +197,8 @@ static uint32_t place_key(const struct task_thread *thread, const struct baton_r
     if (thread->job.partitions == thread->job.partitions_initial || record->key.data == NULL ||
         !make_map(&thread->job, &map))
         return NO_PLACE;
+    if (!key_has_place(map.hash, record->key.bytes))
+        return NO_PLACE;
     return key_partition(&map, record->key.data, record->key.bytes);
 }
 

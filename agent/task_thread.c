@@ -349,7 +349,7 @@ static bool is_done(const struct task_thread *thread)
 static void turn(struct task_thread *thread)
 {
     struct task_event tick = {.kind = TASK_EVENT_TICK};
-    bool worked = false;
+    bool worked = false, cleared;
     int64_t now_ms;
 
     serve_inbox(thread);
@@ -368,7 +368,10 @@ static void turn(struct task_thread *thread)
     step(thread, &tick);
     drain_events(thread);
     task_report_publish(thread, now_ms);
-    if (!task_take_cleared(&thread->core) && !worked && !is_done(thread))
+    cleared = task_take_cleared(&thread->core);
+    if (cleared)
+        HOOK_HERE(thread, "gate_open");
+    if (!cleared && !worked && !is_done(thread))
         task_thread_wait(thread, thread->wake_ms);
 }
 
