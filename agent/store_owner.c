@@ -26,7 +26,7 @@ bool store_owner_is_other(const struct store_owners *owners, uint32_t processor,
 
     assert(map->processors.now > 0);
     if (!root_decides(map)) {
-        if (!owners->hashed)
+        if (!owners->hashed || !key_has_place(map->hash, row->key_bytes))
             return false;
         partition = key_partition(map, row->key, row->key_bytes);
         if (linhash_root(partition, map->partitions.initial) != row->root)

@@ -14,8 +14,8 @@
  * True when the row is another processor's for certain. A row's root, which is the partition that
  * its key was in before any expansion, decides wherever all partitions of a root are with one
  * processor. Where they are not, the key decides, if producers' hash is known; a row of a key that
- * the hash puts under another root than it was found in is nobody's for certain, and so is every
- * row while the hash is not known.
+ * the hash puts under another root than it was found in is nobody's for certain, and so is one of a
+ * key that has no place by it, and every row while the hash is not known.
  */
 bool store_owner_is_other(const struct store_owners *owners, uint32_t processor,
                           const struct store_row *row);

@@ -248,6 +248,19 @@ Test(store_garbage, removes_nothing_by_a_hash_that_nobody_knows)
     cr_assert_eq(rows_on_disk(), 200);
 }
 
+Test(store_garbage, a_key_without_a_place_is_nobodys_for_certain)
+{
+    struct store_owners owners = owners_of(64, 32);
+    const struct store_row empty = row_at(0, "", ""), other = row_at(0, "x", "");
+
+    owners.map.hash = KEY_HASH_CRC32;
+    cr_assert_not(store_owner_is_other(&owners, OWN, &empty));
+    owners.map.partitions.now = 16; /* as it was at first: where it is, it is */
+    owners.map.processors.now = 8;
+    cr_assert(store_owner_is_other(&owners, OWN, &empty));
+    cr_assert(store_owner_is_other(&owners, OWN, &other));
+}
+
 Test(store_garbage, agrees_with_linear_hashing_for_every_map)
 {
     /* What is in the partitions of a processor is never another's; all else always is. */
