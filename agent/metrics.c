@@ -170,6 +170,8 @@ FIELD_OF(commits)
 FIELD_OF(aborts)
 FIELD_OF(state_rows)
 FIELD_OF(state_bytes)
+FIELD_OF(garbage_rows)
+FIELD_OF(garbage_left)
 
 static const struct task_family {
     const char *name;
@@ -202,6 +204,10 @@ static const struct task_family {
      state_rows_of},
     {"baton_task_state_bytes", PROM_TYPE_GAUGE,
      "Bytes of the state on disk, as of the last checkpoint.", state_bytes_of},
+    {"baton_task_garbage_rows_total", PROM_TYPE_COUNTER,
+     "Rows removed that splits have left behind, since the state was opened.", garbage_rows_of},
+    {"baton_task_garbage_left", PROM_TYPE_GAUGE,
+     "1 while there may be more of them, which are looked for in the background.", garbage_left_of},
 };
 
 struct task_labels { /* of one task; the texts live in it */

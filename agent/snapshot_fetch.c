@@ -23,12 +23,17 @@
 
 struct source {
     char *agent, *address;
+    bool parent;
 };
 
 struct snapshot_fetch {
     struct source *sources;
     size_t source_count;
     char *token;
+    uint32_t parent;
+    struct store_owners owners;
+    struct store_position *needed;
+    size_t needed_count;
     struct store_config store;
     struct store_identity identity;
     char *texts[6]; /* what the two point to */
@@ -51,6 +56,7 @@ struct transfer { /* from one source, from its first page */
     uint64_t session, number, chain;
     uint32_t pause_ms;
     struct store_seed *seed;
+    uint64_t rows_total;
     bool ended;
 };
 
@@ -113,7 +119,8 @@ static enum err_code request_page(struct transfer *transfer, struct http_answer 
     struct snapshot_fetch *fetch = transfer->fetch;
     char *url =
         mem_printf("%s/agent/v1/snapshots/%s/%u?incarnation=%s&session=%" PRIu64 "&page=%" PRIu64,
-                   transfer->source->address, fetch->identity.job, fetch->identity.processor,
+                   transfer->source->address, fetch->identity.job,
+                   transfer->source->parent ? fetch->parent : fetch->identity.processor,
                    fetch->identity.job_incarnation, transfer->session, transfer->number);
     const struct http_request request = {.method = "GET",
                                          .url = url,
@@ -150,6 +157,23 @@ static enum err_code get_page(struct transfer *transfer, struct http_answer *ret
 
 /* ---- what the pages hold */
 
+/* What it does not know would be replayed from its start, onto rows that have all of it. */
+static enum err_code expect_part(struct transfer *transfer, struct err *reterr)
+{
+    const struct snapshot_fetch *fetch = transfer->fetch;
+
+    store_seed_expect_part(transfer->seed, &fetch->owners);
+    for (size_t i = 0; i < fetch->needed_count; i++) {
+        const struct store_position *needed = &fetch->needed[i];
+
+        if (!store_seed_knows(transfer->seed, needed->topic, needed->partition))
+            return err_set(reterr, ERR_NOT_FOUND,
+                           "its copy does not know input %" PRIu32 " partition %" PRIu32,
+                           needed->topic, needed->partition);
+    }
+    return ERR_NONE;
+}
+
 static enum err_code take_head(struct transfer *transfer, const struct snapshot_page *page,
                                struct err *reterr)
 {
@@ -160,15 +184,31 @@ static enum err_code take_head(struct transfer *transfer, const struct snapshot_
     if (code != ERR_NONE)
         return code;
     transfer->session = page->session;
-    return store_seed_begin(&fetch->store, &fetch->identity, head.meta, head.meta_bytes,
+    transfer->rows_total = head.rows;
+    code = store_seed_begin(&fetch->store, &fetch->identity, head.meta, head.meta_bytes,
                             head.file_bytes, &transfer->seed, reterr);
+    return code == ERR_NONE && transfer->source->parent ? expect_part(transfer, reterr) : code;
+}
+
+static enum err_code read_end(struct transfer *transfer, const struct snapshot_page *page,
+                              uint64_t *ret_rows, struct err *reterr)
+{
+    uint64_t digest;
+    enum err_code code;
+
+    if (!transfer->source->parent)
+        return snapshot_total_read(page, ret_rows, reterr);
+    code = snapshot_sum_read(page, ret_rows, &digest, reterr);
+    if (code == ERR_NONE)
+        store_seed_tell_sum(transfer->seed, *ret_rows, digest);
+    return code;
 }
 
 static enum err_code take_end(struct transfer *transfer, const struct snapshot_page *page,
                               struct err *reterr)
 {
     uint64_t rows;
-    enum err_code code = snapshot_total_read(page, &rows, reterr);
+    enum err_code code = read_end(transfer, page, &rows, reterr);
 
     if (code == ERR_NONE && rows != store_seed_rows(transfer->seed))
         code = err_set(reterr, ERR_CORRUPT, "%" PRIu64 " rows came, %" PRIu64 " were sent",
@@ -205,7 +245,7 @@ static void show_progress(struct transfer *transfer, size_t bytes)
 
     pthread_mutex_lock(&fetch->lock);
     fetch->progress.rows = store_seed_rows(transfer->seed);
-    fetch->progress.rows_total = store_seed_rows_total(transfer->seed);
+    fetch->progress.rows_total = transfer->rows_total; /* of a part: of the whole */
     fetch->progress.bytes += bytes;
     pthread_mutex_unlock(&fetch->lock);
 }
@@ -312,9 +352,15 @@ static struct snapshot_fetch *create(const struct snapshot_fetch_config *config)
         const struct snapshot_source *source = &config->sources[fetch->source_count];
 
         fetch->sources[fetch->source_count] =
-            (struct source){mem_strdup(source->agent), mem_strdup(source->address)};
+            (struct source){mem_strdup(source->agent), mem_strdup(source->address), source->parent};
     }
     fetch->token = mem_strdup(config->token);
+    fetch->parent = config->parent;
+    fetch->owners = config->owners;
+    fetch->needed_count = config->needed_count;
+    fetch->needed = mem_calloc(config->needed_count + 1, sizeof(*fetch->needed));
+    for (size_t i = 0; i < config->needed_count; i++)
+        fetch->needed[i] = config->needed[i];
     fetch->store = config->store;
     fetch->store.directory = keep(fetch, 0, config->store.directory);
     fetch->identity = config->identity;
@@ -343,6 +389,7 @@ static void free_fetch(struct snapshot_fetch *fetch)
     }
     free(fetch->sources);
     free(fetch->token);
+    free(fetch->needed);
     for (size_t i = 0; i < sizeof(fetch->texts) / sizeof(fetch->texts[0]); i++)
         free(fetch->texts[i]);
     pthread_cond_destroy(&fetch->changed);

@@ -16,6 +16,7 @@
 #ifndef BATON_AGENT_SNAPSHOT_FETCH_H
 #define BATON_AGENT_SNAPSHOT_FETCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,12 +32,17 @@ struct snapshot_fetch;
 struct snapshot_source {
     const char *agent;
     const char *address; /* http://host:port */
+    bool parent; /* it has the state of the parent, and gives the part that is this processor's */
 };
 
 struct snapshot_fetch_config { /* copied */
     const struct snapshot_source *sources;
     size_t source_count;
     const char *token;
+    uint32_t parent;                     /* processor that this one is split off from */
+    struct store_owners owners;          /* as they are with this processor, for a part */
+    const struct store_position *needed; /* that a part must know: topic and partition */
+    size_t needed_count;
     struct store_config store;
     struct store_identity identity;
     void (*wake)(void *arg); /* any thread: it has ended; must not block */

@@ -124,3 +124,24 @@ enum err_code snapshot_total_read(const struct snapshot_page *page, uint64_t *re
     *ret_rows = get(page->payload, TOTAL_BYTES);
     return ERR_NONE;
 }
+
+void snapshot_sum_add(struct strbuf *buf, uint64_t rows, uint64_t digest)
+{
+    unsigned char numbers[2 * TOTAL_BYTES];
+
+    put(numbers, rows, TOTAL_BYTES);
+    put(numbers + TOTAL_BYTES, digest, TOTAL_BYTES);
+    strbuf_add(buf, numbers, sizeof(numbers));
+}
+
+enum err_code snapshot_sum_read(const struct snapshot_page *page, uint64_t *ret_rows,
+                                uint64_t *ret_digest, struct err *reterr)
+{
+    const unsigned char *data = page->payload;
+
+    if (page->kind != SNAPSHOT_PART_END || page->payload_bytes != 2 * TOTAL_BYTES)
+        return err_set(reterr, ERR_CORRUPT, "the last page is no end of a part");
+    *ret_rows = get(data, TOTAL_BYTES);
+    *ret_digest = get(data + TOTAL_BYTES, TOTAL_BYTES);
+    return ERR_NONE;
+}

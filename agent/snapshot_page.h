@@ -4,12 +4,13 @@
  *
  *   page 0      HEAD  rows that there will be 8, bytes of the data file 8, meta record
  *   page 1..k   ROWS  rows as store_view_read gives them
- *   page k+1    END   rows in all 8
+ *   page k+1    END   rows in all 8; of a part: PART_END, rows in all 8, sum of their checksums 8
  *
  * Numbers are little-endian. Each page has a head of 40 bytes and ends with the XXH3-64 of all of
  * it before that, seeded with the checksum of the page before: a page that is damaged, missing,
  * doubled, or of another snapshot does not fit. The rows' own checksums, and their sum in the meta
- * record, are looked at by agent/store_seed.h besides.
+ * record, are looked at by agent/store_seed.h besides. Of a part of a state (store_view_narrow) the
+ * rows are counted as they are sent: HEAD has those of the whole copy, and the meta record none.
  *
  *   0 magic "BSP1", 4 format, 8 session, 16 number, 24 kind, 28 rows, 32 pause_ms, 36 payload bytes
  */
@@ -24,7 +25,12 @@
 
 #define SNAPSHOT_FORMAT 1
 
-enum snapshot_kind { SNAPSHOT_HEAD = 1, SNAPSHOT_ROWS = 2, SNAPSHOT_END = 3 };
+enum snapshot_kind {
+    SNAPSHOT_HEAD = 1,
+    SNAPSHOT_ROWS = 2,
+    SNAPSHOT_END = 3,
+    SNAPSHOT_PART_END = 4
+};
 
 struct snapshot_page {
     uint64_t session; /* the sender's name for this transfer */
@@ -59,5 +65,8 @@ enum err_code snapshot_head_read(const struct snapshot_page *page, struct snapsh
 void snapshot_total_add(struct strbuf *buf, uint64_t rows);
 enum err_code snapshot_total_read(const struct snapshot_page *page, uint64_t *ret_rows,
                                   struct err *reterr) MUSTCHECK;
+void snapshot_sum_add(struct strbuf *buf, uint64_t rows, uint64_t digest); /* of PART_END */
+enum err_code snapshot_sum_read(const struct snapshot_page *page, uint64_t *ret_rows,
+                                uint64_t *ret_digest, struct err *reterr) MUSTCHECK;
 
 #endif

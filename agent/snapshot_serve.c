@@ -12,13 +12,18 @@
 #include "common/mem.h"
 #include "common/rng.h"
 
+struct tokens {
+    char **items;
+    size_t count;
+};
+
 struct copy { /* of one task */
     struct copy *next;
     char *job, *incarnation;
     uint32_t processor;
     struct store_share *share; /* NULL: not offered */
-    char **tokens;
-    size_t token_count;
+    struct tokens whole, in_part;
+    struct store_part part; /* of in_part */
 };
 
 struct session {
@@ -28,6 +33,7 @@ struct session {
     char *token;
     char *place; /* "job/processor", for tests */
     struct store_view *view;
+    bool in_part;
     bool busy; /* a thread makes a page, outside of the lock; only it touches what is below */
     bool over; /* ended while it was busy: that thread takes it apart */
     int64_t begun_ms, used_ms;
@@ -82,13 +88,20 @@ static void end_session(struct snapshot_serve *serve, struct session *session)
         free_session(session);
 }
 
+static bool is_among(const struct tokens *tokens, const char *token)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < tokens->count; i++)
+        found |= snapshot_token_equal(tokens->items[i], token);
+    return found;
+}
+
 static bool is_permitted(const struct copy *copy, const char *token)
 {
-    bool permitted = false;
+    bool whole = is_among(&copy->whole, token), in_part = is_among(&copy->in_part, token);
 
-    for (size_t i = 0; i < copy->token_count; i++)
-        permitted |= snapshot_token_equal(copy->tokens[i], token);
-    return permitted;
+    return whole || in_part;
 }
 
 /* Those that are out of their right, or all of the copy. */
@@ -152,27 +165,27 @@ static struct copy *make_copy(struct snapshot_serve *serve, const struct snapsho
     return copy;
 }
 
-static void forget_tokens(struct copy *copy)
+static void set_tokens(struct tokens *tokens, const char *const *items, size_t count)
 {
-    for (size_t i = 0; i < copy->token_count; i++)
-        free(copy->tokens[i]);
-    free(copy->tokens);
-    copy->tokens = NULL;
-    copy->token_count = 0;
+    for (size_t i = 0; i < tokens->count; i++)
+        free(tokens->items[i]);
+    free(tokens->items);
+    *tokens = (struct tokens){.items = count == 0 ? NULL : mem_calloc(count, sizeof(char *))};
+    for (; tokens->count < count; tokens->count++)
+        tokens->items[tokens->count] = mem_strdup(items[tokens->count]);
 }
 
 static void drop_if_empty(struct snapshot_serve *serve, struct copy *copy)
 {
     struct copy **at = &serve->copies;
 
-    if (copy->share != NULL || copy->token_count > 0)
+    if (copy->share != NULL || copy->whole.count > 0 || copy->in_part.count > 0)
         return;
     while (*at != copy)
         at = &(*at)->next;
     *at = copy->next;
     free(copy->job);
     free(copy->incarnation);
-    free(copy->tokens);
     free(copy);
 }
 
@@ -204,24 +217,34 @@ void snapshot_serve_withdraw(struct snapshot_serve *serve, const struct snapshot
     pthread_mutex_unlock(&serve->lock);
 }
 
-void snapshot_serve_permit(struct snapshot_serve *serve, const struct snapshot_key *key,
-                           const char *const *tokens, size_t count)
+static void permit(struct snapshot_serve *serve, const struct snapshot_key *key,
+                   const struct store_part *part, const char *const *tokens, size_t count)
 {
     struct copy *copy;
 
     pthread_mutex_lock(&serve->lock);
     copy = make_copy(serve, key);
-    forget_tokens(copy);
-    copy->tokens = mem_calloc(count, sizeof(*copy->tokens));
-    for (; copy->token_count < count; copy->token_count++)
-        copy->tokens[copy->token_count] = mem_strdup(tokens[copy->token_count]);
+    set_tokens(part == NULL ? &copy->whole : &copy->in_part, tokens, count);
+    if (part != NULL)
+        copy->part = *part;
     end_sessions(serve, copy, false);
-    if (count == 0) {
-        if (copy->share == NULL)
-            end_sessions(serve, copy, true);
-        drop_if_empty(serve, copy);
-    }
+    if (copy->share == NULL && copy->whole.count == 0 && copy->in_part.count == 0)
+        end_sessions(serve, copy, true);
+    drop_if_empty(serve, copy);
     pthread_mutex_unlock(&serve->lock);
+}
+
+void snapshot_serve_permit(struct snapshot_serve *serve, const struct snapshot_key *key,
+                           const char *const *tokens, size_t count)
+{
+    permit(serve, key, NULL, tokens, count);
+}
+
+void snapshot_serve_permit_part(struct snapshot_serve *serve, const struct snapshot_key *key,
+                                const struct store_part *part, const char *const *tokens,
+                                size_t count)
+{
+    permit(serve, key, part, tokens, count);
 }
 
 void snapshot_serve_destroy(struct snapshot_serve *serve)
@@ -234,7 +257,8 @@ void snapshot_serve_destroy(struct snapshot_serve *serve)
         end_sessions(serve, copy, true);
         store_share_release(copy->share);
         copy->share = NULL;
-        forget_tokens(copy);
+        set_tokens(&copy->whole, NULL, 0);
+        set_tokens(&copy->in_part, NULL, 0);
         drop_if_empty(serve, copy);
     }
     assert(serve->sessions == NULL);
@@ -269,6 +293,23 @@ static void end_sessions_of(struct snapshot_serve *serve, const struct copy *cop
     }
 }
 
+/* Of no more than the token opens. */
+static enum err_code open_view(const struct copy *copy, const char *token,
+                               struct store_view **ret_view, struct err *reterr)
+{
+    struct store_view *view;
+    enum err_code code = store_view_open(copy->share, &view, reterr);
+
+    if (code == ERR_NONE && !is_among(&copy->whole, token)) {
+        code = store_view_narrow(view, &copy->part, reterr);
+        if (code != ERR_NONE)
+            store_view_close(view);
+    }
+    if (code == ERR_NONE)
+        *ret_view = view;
+    return code == ERR_UNAVAILABLE ? ERR_NOT_FOUND : code;
+}
+
 /* Under the lock. */
 static enum err_code begin_session(struct snapshot_serve *serve, struct copy *copy,
                                    const char *token, int64_t now_ms, struct session **ret_session,
@@ -284,9 +325,7 @@ static enum err_code begin_session(struct snapshot_serve *serve, struct copy *co
     if (serve->counts.transfers >= serve->limits.transfers_max)
         return err_set(reterr, ERR_LIMIT, "%u snapshots are being sent already",
                        serve->limits.transfers_max);
-    code = store_view_open(copy->share, &view, reterr);
-    if (code == ERR_UNAVAILABLE)
-        code = ERR_NOT_FOUND;
+    code = open_view(copy, token, &view, reterr);
     if (code != ERR_NONE)
         return code;
     session = mem_calloc(1, sizeof(*session));
@@ -295,6 +334,7 @@ static enum err_code begin_session(struct snapshot_serve *serve, struct copy *co
                                 .token = mem_strdup(token),
                                 .place = mem_printf("%s/%u", copy->job, copy->processor),
                                 .view = view,
+                                .in_part = !is_among(&copy->whole, token),
                                 .begun_ms = now_ms,
                                 .used_ms = now_ms};
     while (session->id == 0)
@@ -359,6 +399,18 @@ static enum err_code add_rows(struct session *session, struct snapshot_page *pag
     return code;
 }
 
+static void add_end(struct session *session, struct snapshot_page *page)
+{
+    uint64_t rows, digest;
+
+    store_view_sum(session->view, &rows, &digest);
+    page->kind = session->in_part ? SNAPSHOT_PART_END : SNAPSHOT_END;
+    if (session->in_part)
+        snapshot_sum_add(&session->page, rows, digest);
+    else
+        snapshot_total_add(&session->page, rows);
+}
+
 /* Outside of the lock, the session is busy: the disk may take its time. */
 static enum err_code make_page(struct session *session, uint32_t pause_ms, bool *ret_done,
                                struct err *reterr)
@@ -374,8 +426,7 @@ static enum err_code make_page(struct session *session, uint32_t pause_ms, bool 
         HOOK_AT("snapshot_serve_rows", "%s", session->place);
         code = add_rows(session, &page, reterr);
     } else {
-        snapshot_total_add(&session->page, session->rows);
-        page.kind = SNAPSHOT_END;
+        add_end(session, &page);
         store_view_close(session->view);
         session->view = NULL;
         *ret_done = true;

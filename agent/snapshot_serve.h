@@ -13,7 +13,9 @@
  * the data file from being used again), when its task closes, or when its right is withdrawn.
  *
  * Who may read: whoever says a token that the coordinator has put into this agent's document, which
- * the receiver has in its own. It is as secret as the network is: there is no TLS.
+ * the receiver has in its own. It is as secret as the network is: there is no TLS. What such a
+ * token opens is the agent's own document's to say as well: all of the state, or the part of it
+ * that a split takes away.
  *
  * Any thread, but for what is said below.
  */
@@ -32,6 +34,7 @@
 #define SNAPSHOT_PAGE_BYTES ((size_t)256 * 1024)
 
 struct snapshot_serve;
+struct store_part;
 struct store_share;
 
 struct snapshot_limits {
@@ -55,6 +58,12 @@ void snapshot_serve_withdraw(struct snapshot_serve *serve, const struct snapshot
 /* The task's thread: these tokens, and no others, may read it; whether it is offered or not. */
 void snapshot_serve_permit(struct snapshot_serve *serve, const struct snapshot_key *key,
                            const char *const *tokens, size_t count);
+
+/* Likewise, but these may read no more than that part, as if it were the state of its processor.
+ * Copied. */
+void snapshot_serve_permit_part(struct snapshot_serve *serve, const struct snapshot_key *key,
+                                const struct store_part *part, const char *const *tokens,
+                                size_t count);
 
 struct snapshot_request {
     struct snapshot_key key;

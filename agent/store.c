@@ -164,6 +164,7 @@ static void free_store(struct store *store)
     store_meta_finish(&store->meta);
     free(store->flusher.job.positions);
     free(store->positions);
+    free(store->left);
     free(store->directory);
     if (store->lock_fd >= 0)
         (void)close(store->lock_fd); /* the lock ends with it */
@@ -184,6 +185,7 @@ static struct store *create_store(const struct store_config *config, void (*wake
     store->map_bytes_max = config->map_bytes_max;
     store->sync = config->sync;
     store->state_ttl_ms = config->state_ttl_ms;
+    store->garbage.owners = config->owners;
     store->wake = wake;
     store->wake_arg = wake_arg;
     store->lock_fd = -1;
@@ -212,6 +214,7 @@ enum err_code store_open(const struct store_config *config, const struct store_i
 
     if (code == ERR_NONE)
         code = store_dir_lock(store->directory, &store->lock_fd, reterr);
+    store->processor = identity->processor;
     if (code == ERR_NONE)
         code = open_state(store, identity, &condition, ret_reason, reterr);
     if (code == ERR_NONE)
@@ -223,6 +226,9 @@ enum err_code store_open(const struct store_config *config, const struct store_i
     adopt_positions(store, store->meta.positions, store->meta.position_count);
     store->rows = store->meta.rows;
     store->written_ms = store->meta.sequence > 0 ? store->meta.written_ms : -1;
+    store->garbage.clean_for =
+        store->meta.sequence > 0 ? store->meta.clean_for : config->owners.map.processors.now;
+    store_tell_owners(store, &config->owners);
     *ret_condition = condition;
     *ret_store = store;
     return ERR_NONE;
@@ -285,7 +291,7 @@ static void take_full_map(struct store *store)
         return;
     }
     if (store->map_bytes > before) {
-        store_flush_request(store);
+        store_flush_request(store, FLUSH_CHECKPOINT);
         return;
     }
     (void)err_set(&error, ERR_IO,
@@ -294,19 +300,6 @@ static void take_full_map(struct store *store)
                   store->map_bytes_max);
     error.detail = MDB_MAP_FULL;
     take_failure(store, &error);
-}
-
-/* Follows the flusher: everything that asks for the state of checkpoints comes through here. */
-static void follow_flusher(struct store *store)
-{
-    if (store->frozen == NULL || store->flush_failed || !store_flush_take(store))
-        return;
-    if (store->flusher.outcome.code == ERR_NONE)
-        take_success(store);
-    else if (store->flusher.outcome.code == ERR_LIMIT)
-        take_full_map(store);
-    else
-        take_failure(store, &store->flusher.outcome.error);
 }
 
 /*
@@ -318,45 +311,97 @@ static void make_room(struct store *store)
 {
     const uint64_t slack_bytes = UINT64_C(16) * 1024 * 1024;
     const uint64_t wanted =
-        2 * store->file_bytes + 4 * (uint64_t)store_map_bytes(store->live) + slack_bytes;
+        2 * store->file_bytes + 4 * (uint64_t)store_map_bytes(store->frozen) + slack_bytes;
 
     if (wanted > store->map_bytes && store_env_grow(store, wanted * 2, NULL) != ERR_NONE)
         assert(store->broken); /* the checkpoint says so */
 }
 
-bool store_freeze(struct store *store, const struct store_position *positions, size_t count)
+/* The flusher is idle. */
+static void request_checkpoint(struct store *store)
 {
-    struct store_flush_job *job = &store->flusher.job;
     struct err error = {0};
 
-    follow_flusher(store);
+    store_env_rest(store);
+    make_room(store);
+    if (store->broken) {
+        (void)err_set(&error, ERR_IO, "the state's file can no longer be used: open it again");
+        error.fatal = true;
+        take_failure(store, &error);
+        return;
+    }
+    store->flusher.job.clean_for = store->garbage.clean_for;
+    store->flusher.job.keeps_left = store->garbage.owners.map.processors.now > 0;
+    store_flush_request(store, FLUSH_CHECKPOINT);
+}
+
+void store_follow_flusher(struct store *store)
+{
+    if (store->garbage.running) {
+        if (!store_flush_take(store))
+            return;
+        store_garbage_took(store);
+        if (store->frozen != NULL)
+            request_checkpoint(store); /* it has waited for that */
+        return;
+    }
+    if (store->frozen == NULL || store->flush_failed || !store_flush_take(store))
+        return;
+    if (store->flusher.outcome.code == ERR_NONE)
+        take_success(store);
+    else if (store->flusher.outcome.code == ERR_LIMIT)
+        take_full_map(store);
+    else
+        take_failure(store, &store->flusher.outcome.error);
+}
+
+/* Those of what has left as well. */
+static void take_positions(struct store *store, const struct store_position *positions,
+                           size_t count)
+{
+    struct store_flush_job *job = &store->flusher.job;
+
+    free(job->positions);
+    job->map = store->frozen;
+    job->position_count = count + store->left_count;
+    job->positions = mem_calloc(job->position_count, sizeof(*positions));
+    for (size_t i = 0; i < count; i++)
+        job->positions[i] = positions[i];
+    for (size_t i = 0; i < store->left_count; i++)
+        job->positions[count + i] = store->left[i];
+    store->left_count = 0;
+}
+
+void store_leave(struct store *store, const struct store_position *position)
+{
+    assert(position->next_offset >= 0);
+    store->left = mem_realloc(store->left, store->left_count + 1, sizeof(*store->left));
+    store->left[store->left_count++] = *position;
+}
+
+bool store_freeze(struct store *store, const struct store_position *positions, size_t count)
+{
+    store_follow_flusher(store);
     if (store->frozen != NULL)
         return false;
     for (size_t i = 0; i < count; i++) {
         assert(positions[i].next_offset >= 0);
         assert(positions[i].record_time_ms >= -1);
     }
-    store_env_rest(store);
-    make_room(store);
     store->frozen = store->live;
     store->live = store->frozen == &store->maps[0] ? &store->maps[1] : &store->maps[0];
-    free(job->positions);
-    job->map = store->frozen;
-    job->positions = mem_memdup(positions, count * sizeof(*positions));
-    job->position_count = count;
-    if (store->broken) {
-        (void)err_set(&error, ERR_IO, "the state's file can no longer be used: open it again");
-        error.fatal = true;
-        take_failure(store, &error);
-        return true;
-    }
-    store_flush_request(store);
+    store->garbage.freeze_first = false;
+    take_positions(store, positions, count);
+    if (store->garbage.running)
+        atomic_store(&store->flusher.hurry, true);
+    else
+        request_checkpoint(store);
     return true;
 }
 
 enum store_flush store_flush_state(struct store *store, struct err *reterr)
 {
-    follow_flusher(store);
+    store_follow_flusher(store);
     if (store->frozen == NULL)
         return STORE_FLUSH_IDLE;
     if (!store->flush_failed)
@@ -368,11 +413,11 @@ enum store_flush store_flush_state(struct store *store, struct err *reterr)
 
 void store_flush_retry(struct store *store)
 {
-    follow_flusher(store);
+    store_follow_flusher(store);
     if (!store->flush_failed || store->broken)
         return;
     store->flush_failed = false;
-    store_flush_request(store);
+    store_flush_request(store, FLUSH_CHECKPOINT);
 }
 
 enum err_code store_flush_wait(struct store *store, int64_t deadline_mono_ms, struct err *reterr)
@@ -393,6 +438,7 @@ enum err_code store_flush_wait(struct store *store, int64_t deadline_mono_ms, st
 enum err_code store_drop_live(struct store *store, struct err *reterr)
 {
     store_map_clear(store->live);
+    store->left_count = 0; /* the rows are as they were before */
     return store_flush_wait(store, INT64_MAX, reterr);
 }
 
@@ -454,20 +500,20 @@ void store_delete(struct store *store, struct store_row row)
 
 const struct store_position *store_positions(struct store *store, size_t *ret_count)
 {
-    follow_flusher(store);
+    store_follow_flusher(store);
     *ret_count = store->position_count;
     return store->positions;
 }
 
 int64_t store_written_ms(struct store *store)
 {
-    follow_flusher(store);
+    store_follow_flusher(store);
     return store->written_ms;
 }
 
 void store_size(struct store *store, uint64_t *ret_rows, uint64_t *ret_bytes)
 {
-    follow_flusher(store);
+    store_follow_flusher(store);
     *ret_rows = store->rows;
     *ret_bytes = store->file_bytes;
 }

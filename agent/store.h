@@ -46,6 +46,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/hash/key_map.h"
 
 struct store;
 
@@ -60,6 +61,12 @@ struct store_identity {
                             synced */
 };
 
+/* By what a row's owner is told (agent/store_owner.h). */
+struct store_owners {
+    struct key_map map; /* processors.now 0: nobody has said anything, and nothing is removed */
+    bool hashed;        /* map.hash is what producers use */
+};
+
 struct store_config {
     const char *directory;   /* of this task; created (0700) when absent, with its parents */
     int64_t cache_bytes_max; /* live map's size that asks for an early checkpoint; >= 64 KiB */
@@ -67,6 +74,7 @@ struct store_config {
     bool sync; /* fdatasync at each checkpoint; a store that is closed is synced anyway */
     int64_t state_ttl_ms; /* 0: none; rows whose record time is older than their root's time - ttl
                              are swept */
+    struct store_owners owners; /* as store_tell_owners */
 };
 
 /* Position in one input partition; the unit of T2 and of the lineage. `topic` is the index in the
@@ -156,6 +164,13 @@ int64_t store_live_bytes(const struct store *store);
 bool store_freeze(struct store *store, const struct store_position *positions,
                   size_t count) MUSTCHECK;
 
+/*
+ * The partition has left, by a split: its rows stay as they are before this position, which goes
+ * with the next freeze. So whoever gets the partition can still learn it from here, until its rows
+ * are removed (store_tell_owners).
+ */
+void store_leave(struct store *store, const struct store_position *position);
+
 enum store_flush { STORE_FLUSH_IDLE, STORE_FLUSH_RUNNING, STORE_FLUSH_FAILED };
 /*
  * FAILED (disk full, I/O, limit of the map): text in reterr; the frozen map is kept, read from, and
@@ -182,6 +197,22 @@ enum err_code store_drop_live(struct store *store, struct err *reterr) MUSTCHECK
  * failure. */
 enum err_code store_set_aside(struct store *store, const char *reason,
                               struct err *reterr) MUSTCHECK;
+
+/*
+ * What splits have left behind (store_garbage.c): rows that belong to processors up to
+ * owners->map.processors.now, which have all they need, are removed little by little. Whatever is
+ * told holds until it is told anew.
+ */
+void store_tell_owners(struct store *store, const struct store_owners *owners);
+/*
+ * Goes on with that when it is due: one step of the flusher thread, a few milliseconds, and a pause
+ * after it. Call each turn; never blocks. ERR_CORRUPT: a row is damaged, as for reads. What else
+ * fails is tried again later, and the next checkpoint tells of it.
+ */
+enum err_code store_remove_garbage(struct store *store, int64_t now_mono_ms,
+                                   struct err *reterr) MUSTCHECK;
+/* Rows removed since the store was opened, and whether there may be more. */
+void store_count_garbage(struct store *store, uint64_t *ret_removed, bool *ret_pending);
 
 /* Rows on disk and bytes used, as of the last checkpoint; for metrics and reports. */
 void store_size(struct store *store, uint64_t *ret_rows, uint64_t *ret_bytes);

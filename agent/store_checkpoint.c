@@ -23,21 +23,12 @@ struct item {          /* a changed row on its way to LMDB */
 };
 
 struct writing {
-    struct store *store;
-    MDB_txn *txn;
-    MDB_cursor *cursor; /* on rows */
+    struct store_commit commit;
     struct arena arena; /* of the items' keys */
     struct item *items;
     size_t item_count;
     struct strbuf value;
-    struct store_meta next; /* store->meta with this checkpoint's changes; owns nothing */
-    struct err *reterr;
 };
-
-static enum err_code lmdb_error(struct writing *writing, int code)
-{
-    return store_env_error(code, "writing", writing->reterr);
-}
 
 /* ---- sorting ----------------------------------------------------------------------------------
  */
@@ -97,17 +88,6 @@ static void sort_rows(struct writing *writing, const struct store_map *map)
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-static enum err_code forget_row(struct writing *writing, uint64_t checksum)
-{
-    const int code = mdb_cursor_del(writing->cursor, 0);
-
-    if (code != 0)
-        return lmdb_error(writing, code);
-    writing->next.digest -= checksum;
-    writing->next.rows--;
-    return ERR_NONE;
-}
-
 static enum err_code write_row(struct writing *writing, const struct item *item)
 {
     const struct store_row row = row_of(item->entry);
@@ -115,25 +95,25 @@ static enum err_code write_row(struct writing *writing, const struct item *item)
     struct store_row_view old = {0};
     uint64_t checksum;
     bool found;
-    int code = mdb_cursor_get(writing->cursor, &key, &value, MDB_SET);
+    int code = mdb_cursor_get(writing->commit.cursor, &key, &value, MDB_SET);
 
     if (code != 0 && code != MDB_NOTFOUND)
-        return lmdb_error(writing, code);
+        return store_commit_error(&writing->commit, code);
     found = code == 0;
-    if (found && store_row_decode(key, value, &old, writing->reterr) != ERR_NONE)
+    if (found && store_row_decode(key, value, &old, writing->commit.reterr) != ERR_NONE)
         return ERR_CORRUPT;
     if (found && !store_row_equal(&row, &old.row))
-        return store_row_collision(&row, writing->reterr);
+        return store_row_collision(&row, writing->commit.reterr);
     if (item->entry->deleted)
-        return found ? forget_row(writing, old.checksum) : ERR_NONE;
+        return found ? store_commit_forget(&writing->commit, old.checksum) : ERR_NONE;
     checksum = store_row_encode_value(key, &row, item->entry->record_time_ms, item->entry->value,
                                       item->entry->value_bytes, &writing->value);
     value = (MDB_val){.mv_size = writing->value.bytes, .mv_data = writing->value.data};
-    code = mdb_cursor_put(writing->cursor, &key, &value, found ? MDB_CURRENT : 0);
+    code = mdb_cursor_put(writing->commit.cursor, &key, &value, found ? MDB_CURRENT : 0);
     if (code != 0)
-        return lmdb_error(writing, code);
-    writing->next.digest += checksum - old.checksum;
-    writing->next.rows += found ? 0 : 1;
+        return store_commit_error(&writing->commit, code);
+    writing->commit.next.digest += checksum - old.checksum;
+    writing->commit.next.rows += found ? 0 : 1;
     return ERR_NONE;
 }
 
@@ -191,24 +171,24 @@ static bool is_dead(const struct store_row_view *view, const struct cutoff *cuto
 /* Leaves in next.sweep where the next checkpoint goes on. */
 static enum err_code sweep_rows(struct writing *writing, const struct cutoff *cutoffs, size_t count)
 {
-    struct store_row_key *sweep = &writing->next.sweep;
+    struct store_row_key *sweep = &writing->commit.next.sweep;
     MDB_val key = {.mv_size = sweep->bytes, .mv_data = sweep->data}, value;
     uint64_t room = SWEEP_ROWS_MIN + writing->item_count;
-    int code = mdb_cursor_get(writing->cursor, &key, &value,
+    int code = mdb_cursor_get(writing->commit.cursor, &key, &value,
                               sweep->bytes == 0 ? MDB_FIRST : MDB_SET_RANGE);
 
     for (; code == 0 && room > 0; room--) {
         struct store_row_view view;
-        enum err_code result = store_row_decode(key, value, &view, writing->reterr);
+        enum err_code result = store_row_decode(key, value, &view, writing->commit.reterr);
 
         if (result == ERR_NONE && is_dead(&view, cutoffs, count))
-            result = forget_row(writing, view.checksum);
+            result = store_commit_forget(&writing->commit, view.checksum);
         if (result != ERR_NONE)
             return result;
-        code = mdb_cursor_get(writing->cursor, &key, &value, MDB_NEXT);
+        code = mdb_cursor_get(writing->commit.cursor, &key, &value, MDB_NEXT);
     }
     if (code != 0 && code != MDB_NOTFOUND)
-        return lmdb_error(writing, code);
+        return store_commit_error(&writing->commit, code);
     sweep->bytes = 0;
     if (code == 0) {
         assert(key.mv_size <= sizeof(sweep->data));
@@ -224,9 +204,9 @@ static enum err_code sweep(struct writing *writing, const struct store_flush_job
     size_t count;
     enum err_code code;
 
-    if (writing->store->state_ttl_ms <= 0)
+    if (writing->commit.store->state_ttl_ms <= 0)
         return ERR_NONE;
-    cutoffs = compute_cutoffs(job, writing->store->state_ttl_ms, &count);
+    cutoffs = compute_cutoffs(job, writing->commit.store->state_ttl_ms, &count);
     code = sweep_rows(writing, cutoffs, count);
     free(cutoffs);
     return code;
@@ -235,120 +215,70 @@ static enum err_code sweep(struct writing *writing, const struct store_flush_job
 /* ---- one checkpoint ---------------------------------------------------------------------------
  */
 
-static int injected_failure(struct store *store)
-{
-    int code = 0;
-
-#ifdef BATON_TEST_HOOKS
-    pthread_mutex_lock(&store->flusher.lock);
-    while (store->flusher.hold)
-        pthread_cond_wait(&store->flusher.changed, &store->flusher.lock);
-    if (store->flusher.fail_times > 0) {
-        store->flusher.fail_times--;
-        code = store->flusher.fail_code;
-    }
-    pthread_mutex_unlock(&store->flusher.lock);
-#else
-    (void)store; /* for tests only */
-#endif
-    return code;
-}
-
 static enum err_code write_all(struct writing *writing, const struct store_flush_job *job)
 {
     enum err_code result = ERR_NONE;
-    int code;
 
     for (size_t i = 0; i < writing->item_count && result == ERR_NONE; i++)
         result = write_row(writing, &writing->items[i]);
-    if (result == ERR_NONE)
-        result = sweep(writing, job);
-    if (result != ERR_NONE)
-        return result;
-    code = injected_failure(writing->store);
-    if (code == 0)
-        code = store_env_put_meta(writing->txn, writing->store->meta_dbi, &writing->next);
-    return code == 0 ? ERR_NONE : lmdb_error(writing, code);
+    return result == ERR_NONE ? sweep(writing, job) : result;
 }
 
-static enum err_code commit(struct writing *writing)
+static bool holds(const struct store_position *positions, size_t count,
+                  const struct store_position *wanted)
 {
-    MDB_env *env = writing->store->env;
-    /* Synced against the configuration: see prepare_meta. */
-    const bool sync_once = writing->next.synced && !writing->store->sync;
-    int code = 0;
-
-    if (sync_once)
-        code = mdb_env_set_flags(env, MDB_NOSYNC, 0);
-    if (code != 0) {
-        mdb_txn_abort(writing->txn);
-        return lmdb_error(writing, code);
+    for (size_t i = 0; i < count; i++) {
+        if (positions[i].topic == wanted->topic && positions[i].partition == wanted->partition)
+            return true;
     }
-    code = mdb_txn_commit(writing->txn);
-    if (sync_once)
-        (void)mdb_env_set_flags(env, MDB_NOSYNC, 1); /* else more is synced than need be */
-    return code == 0 ? ERR_NONE : lmdb_error(writing, code);
+    return false;
 }
 
-static enum err_code begin(struct writing *writing)
+/* Those of the job, and of what has left and whose rows are still as they were. free() */
+static struct store_position *merge_positions(const struct store_meta *before,
+                                              const struct store_flush_job *job, size_t *ret_count)
 {
-    int code = mdb_txn_begin(writing->store->env, NULL, 0, &writing->txn);
+    size_t most = job->position_count + before->position_count, count = job->position_count;
+    struct store_position *merged = mem_calloc(most, sizeof(*merged));
 
-    if (code != 0)
-        return lmdb_error(writing, code);
-    code = mdb_cursor_open(writing->txn, writing->store->rows_dbi, &writing->cursor);
-    if (code != 0) {
-        mdb_txn_abort(writing->txn);
-        return lmdb_error(writing, code);
+    for (size_t i = 0; i < count; i++)
+        merged[i] = job->positions[i];
+    for (size_t i = 0; job->keeps_left && i < before->position_count; i++) {
+        /* Both are mostly in the same order. */
+        bool same = i < job->position_count &&
+                    job->positions[i].topic == before->positions[i].topic &&
+                    job->positions[i].partition == before->positions[i].partition;
+
+        if (!same && !holds(job->positions, job->position_count, &before->positions[i]))
+            merged[count++] = before->positions[i];
     }
-    return ERR_NONE;
+    *ret_count = count;
+    return merged;
 }
 
-/* The record of the next commit: as the last, with what a checkpoint changes. */
-static void prepare_meta(struct writing *writing, const struct store_flush_job *job)
+static void change_meta(struct store_meta *next, const struct store_flush_job *job)
 {
-    const struct store_meta *meta = &writing->store->meta;
-
-    writing->next = *meta;
-    writing->next.sequence = meta->sequence + 1;
-    writing->next.written_ms = clock_wall_ms();
-    writing->next.clean = false;
-    /* The first commit on a file that says "clean" is synced in any case: from the second on, pages
-       of the clean state are reused, and a file that still says so after a power cut would lie. */
-    writing->next.synced = writing->store->sync || meta->clean;
-    writing->next.positions = job->positions;
-    writing->next.position_count = job->position_count;
-}
-
-static void adopt_meta(struct store *store, const struct store_meta *next)
-{
-    struct store_position *old = store->meta.positions;
-
-    store->meta = *next;
-    store->meta.positions =
-        mem_memdup(next->positions, next->position_count * sizeof(*next->positions));
-    free(old);
+    next->sequence++;
+    next->written_ms = clock_wall_ms();
+    next->clean_for = job->clean_for;
+    next->positions = merge_positions(next, job, &next->position_count);
 }
 
 enum err_code store_checkpoint_write(struct store *store, struct err *reterr)
 {
     const struct store_flush_job *job = &store->flusher.job;
-    struct writing writing = {.store = store, .reterr = reterr};
+    struct writing writing = {.commit = {.store = store, .reterr = reterr}};
+    struct store_position *positions = NULL;
     enum err_code code;
 
-    prepare_meta(&writing, job);
     sort_rows(&writing, job->map);
-    code = begin(&writing);
+    code = store_commit_begin(&writing.commit);
     if (code == ERR_NONE) {
-        code = write_all(&writing, job);
-        mdb_cursor_close(writing.cursor);
-        if (code == ERR_NONE)
-            code = commit(&writing);
-        else
-            mdb_txn_abort(writing.txn);
+        change_meta(&writing.commit.next, job);
+        positions = writing.commit.next.positions;
+        code = store_commit_end(&writing.commit, write_all(&writing, job));
     }
-    if (code == ERR_NONE)
-        adopt_meta(store, &writing.next);
+    free(positions);
     strbuf_finish(&writing.value);
     free(writing.items);
     arena_finish(&writing.arena);

@@ -1,5 +1,5 @@
 /*
- * The flusher thread: writes one checkpoint each time the owner asks.
+ * The flusher thread: writes one checkpoint, or removes a few rows, each time the owner asks.
  *
  *   IDLE --request--> REQUESTED --thread--> RUNNING --thread--> ENDED --take--> IDLE
  */
@@ -15,14 +15,17 @@
 /* ---- the thread -------------------------------------------------------------------------------
  */
 
-static void run_checkpoint(struct store *store)
+static void run_work(struct store *store)
 {
     struct store_flush_outcome *outcome = &store->flusher.outcome;
+    bool removal = store->flusher.work == FLUSH_REMOVAL;
     int code;
 
-    HOOK_AT("flush_before", "%s/%u", store->meta.job, store->meta.processor);
+    HOOK_AT(removal ? "remove_before" : "flush_before", "%s/%u", store->meta.job,
+            store->meta.processor);
     *outcome = (struct store_flush_outcome){0};
-    outcome->code = store_checkpoint_write(store, &outcome->error);
+    outcome->code = removal ? store_garbage_step(store, &outcome->error)
+                            : store_checkpoint_write(store, &outcome->error);
     if (outcome->code != ERR_NONE)
         return;
     code = store_env_file_bytes(store->env, &outcome->file_bytes);
@@ -42,7 +45,7 @@ static void *flusher_main(void *arg)
             break;
         flusher->phase = FLUSH_RUNNING;
         pthread_mutex_unlock(&flusher->lock);
-        run_checkpoint(store);
+        run_work(store);
         pthread_mutex_lock(&flusher->lock);
         flusher->phase = FLUSH_ENDED;
         pthread_cond_broadcast(&flusher->changed);
@@ -112,13 +115,14 @@ void store_flush_stop(struct store *store)
 /* ---- the owner's side -------------------------------------------------------------------------
  */
 
-void store_flush_request(struct store *store)
+void store_flush_request(struct store *store, enum store_flush_work work)
 {
     struct store_flusher *flusher = &store->flusher;
 
     pthread_mutex_lock(&flusher->lock);
     assert(flusher->phase == FLUSH_IDLE);
     flusher->phase = FLUSH_REQUESTED;
+    flusher->work = work;
     pthread_cond_broadcast(&flusher->changed);
     pthread_mutex_unlock(&flusher->lock);
 }

@@ -5,6 +5,9 @@
  *   store_read.c   reads: live map, frozen map, LMDB                            owner thread
  *   store_flush.c  the flusher thread
  *   store_checkpoint.c  one checkpoint, which is one LMDB commit                flusher thread
+ *   store_garbage.c  rows that splits have left behind                          both, see there
+ *   store_commit.c   one LMDB commit: rows, and what they add up to             flusher thread
+ *   store_owner.c    whose row it is                                            any thread
  *   store_env.c    LMDB environments: creating, opening, growing, error texts
  *   store_map.c    the in-memory map of changed rows
  *   store_row.c    rows as bytes, checksums
@@ -18,13 +21,16 @@
  * Who touches what: the owner thread has everything except while a checkpoint runs. From the moment
  * it is requested until it is seen as ended (both under flusher.lock), the flusher owns
  * flusher.job, flusher.outcome, `meta` and the write transaction; the frozen map is read by both
- * and changed by none; the map size of the environment is not changed.
+ * and changed by none; the map size of the environment is not changed. The same holds for a step of
+ * removal, of which the flusher has flusher.removal; a checkpoint that is asked for meanwhile waits
+ * for its end, and the owner fills in flusher.job already.
  */
 #ifndef BATON_AGENT_STORE_INTERNAL_H
 #define BATON_AGENT_STORE_INTERNAL_H
 
 #include <lmdb.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -164,7 +170,7 @@ uint64_t store_checksum(const void *key, size_t key_bytes, const void *rest, siz
 /* ---- store_meta.c -----------------------------------------------------------------------------
  */
 
-#define STORE_FORMAT   UINT32_C(3)
+#define STORE_FORMAT   UINT32_C(4)
 #define STORE_META_KEY "meta"
 
 struct store_meta { /* the one record of the meta database */
@@ -178,6 +184,9 @@ struct store_meta { /* the one record of the meta database */
     uint64_t digest; /* sum of all rows' checksums: the set of rows is what it was at that commit */
     char *cluster, *job, *job_incarnation, *logic, *boot_id;
     struct store_row_key sweep; /* the row that the sweep goes on at; no bytes: the first */
+    uint32_t clean_for; /* no row of any other among so many processors is here; 0: nobody knows */
+    uint32_t removing_for;         /* what is being removed: for so many; <= clean_for: nothing */
+    struct store_row_key removing; /* goes on at this row; no bytes: the first */
     struct store_position *positions;
     size_t position_count;
 };
@@ -269,6 +278,54 @@ void store_share_detach(struct store *store); /* and is about to be closed; ends
 void store_share_revoke(struct store_share *share);
 void store_share_restore(struct store_share *share);
 
+/* ---- store_commit.c ---------------------------------------------------------------------------
+ */
+
+struct store_commit { /* a write transaction of the flusher thread */
+    struct store *store;
+    struct err *reterr;
+    MDB_txn *txn;
+    MDB_cursor *cursor;     /* on rows */
+    struct store_meta next; /* store->meta with this commit's changes; owns nothing */
+};
+
+/* `store` and `reterr` are filled in. After an error there is nothing to end. */
+enum err_code store_commit_begin(struct store_commit *commit) MUSTCHECK;
+/* Writes `next` and commits unless `result` is an error; store->meta is `next` then. Returns
+ * `result`, or why it could not. */
+enum err_code store_commit_end(struct store_commit *commit, enum err_code result) MUSTCHECK;
+/* Deletes the row under the cursor. */
+enum err_code store_commit_forget(struct store_commit *commit, uint64_t checksum) MUSTCHECK;
+/* An LMDB code as ours. */
+enum err_code store_commit_error(struct store_commit *commit, int code);
+
+/* ---- store_garbage.c --------------------------------------------------------------------------
+ */
+
+struct store_removal { /* one step, the flusher's while it runs */
+    struct store_owners owners;
+    uint64_t removed;
+    int64_t took_ms;
+    bool done; /* there is nothing more to look at */
+};
+
+struct store_garbage { /* the owner's */
+    struct store_owners owners;
+    uint32_t clean_for;  /* as in the meta record that the owner has seen the end of, or newer */
+    bool pending;        /* there may be rows to remove */
+    bool freeze_first;   /* changes of before the owners were told may be in the live map */
+    bool running;        /* a step was given to the flusher */
+    bool corrupt;        /* `error` says what was found */
+    int64_t due_mono_ms; /* when the next step may begin */
+    uint64_t removed;
+    struct err error;
+};
+
+/* Flusher: one step. */
+enum err_code store_garbage_step(struct store *store, struct err *reterr) MUSTCHECK;
+/* Owner: the step has ended, flusher.outcome is the owner's. */
+void store_garbage_took(struct store *store);
+
 /* ---- store_checkpoint.c -----------------------------------------------------------------------
  */
 
@@ -284,11 +341,14 @@ void store_checkpoint_mark_clean(struct store *store);
  */
 
 enum store_flush_phase { FLUSH_IDLE, FLUSH_REQUESTED, FLUSH_RUNNING, FLUSH_ENDED };
+enum store_flush_work { FLUSH_CHECKPOINT, FLUSH_REMOVAL };
 
 struct store_flush_job {
     const struct store_map *map;
     struct store_position *positions;
     size_t position_count;
+    uint32_t clean_for;
+    bool keeps_left; /* positions of what has left are kept, for as long as its rows are */
 };
 
 struct store_flush_outcome {
@@ -303,24 +363,28 @@ struct store_flusher {
     pthread_mutex_t lock; /* protects phase and stop (and hooks); nothing is called under it */
     pthread_cond_t changed;
     enum store_flush_phase phase;
+    enum store_flush_work work;
     bool stop;
+    atomic_bool hurry; /* a checkpoint waits for the end of a removal */
 #ifdef BATON_TEST_HOOKS
     bool hold;
     int fail_code;
     unsigned fail_times;
 #endif
     struct store_flush_job job;
+    struct store_removal removal;
     struct store_flush_outcome outcome;
 };
 
 enum err_code store_flush_start(struct store *store, struct err *reterr) MUSTCHECK;
 void store_flush_stop(struct store *store); /* waits for a running checkpoint; joins */
-/* Owner: hands flusher.job over. */
-void store_flush_request(struct store *store);
-/* Owner: true when a checkpoint has ended since it was last asked: flusher.outcome is the owner's.
+/* Owner: hands flusher.job, or flusher.removal, over. */
+void store_flush_request(struct store *store, enum store_flush_work work);
+/* Owner: true when what was requested has ended since it was last asked: flusher.outcome is the
+ * owner's.
  */
 bool store_flush_take(struct store *store);
-/* Owner: waits until the running checkpoint has ended; false at the deadline (INT64_MAX: none). */
+/* Owner: waits until what is running has ended; false at the deadline (INT64_MAX: none). */
 bool store_flush_await(struct store *store, int64_t deadline_mono_ms);
 #ifdef BATON_TEST_HOOKS
 /* The next `times` checkpoints fail with this LMDB code or errno just before their commit. */
@@ -332,6 +396,10 @@ void store_test_hold_flush(struct store *store, bool hold);
 /* ---- store.c ----------------------------------------------------------------------------------
  */
 
+/* Owner: everything that asks for the state of checkpoints, or begins anything, comes through here.
+ */
+void store_follow_flusher(struct store *store);
+
 /* ERR_CORRUPT when an assertion of LMDB has left its mark (store_env.c). */
 enum err_code store_judge_suspect(const char *directory, struct err *reterr) MUSTCHECK;
 /* ERR_CORRUPT when the machine went down after what was not synced. */
@@ -340,6 +408,7 @@ enum err_code store_judge_trust(const struct store_meta *meta, const char *boot_
 
 struct store {
     char *directory;
+    uint32_t processor;
     int64_t cache_bytes_max;
     int64_t map_bytes_max;
     bool sync;
@@ -366,7 +435,10 @@ struct store {
     uint64_t rows, file_bytes; /* as of the last checkpoint that the owner has seen the end of */
     struct store_position *positions; /* likewise */
     size_t position_count;
+    struct store_position *left; /* to go with the next freeze */
+    size_t left_count;
 
+    struct store_garbage garbage;
     struct store_flusher flusher;
     struct store_share *share;
 };

@@ -108,7 +108,7 @@ static struct store_entry *find_row(const struct store_map *map, const struct st
 }
 
 /* The key's part of the hash, with the root and the length in the seed: no copy is made. */
-static uint64_t key_hash(const struct store_map *map, const struct store_row *row)
+static uint64_t hash_of_key(const struct store_map *map, const struct store_row *row)
 {
     const uint64_t seed = map->seed ^ ((uint64_t)row->root << 32) ^ row->key_bytes;
 
@@ -124,7 +124,7 @@ static void *take_memory(struct store_map *map, size_t bytes)
 static void link_to_key(struct store_map *map, const struct store_row *row,
                         struct store_entry *entry)
 {
-    const uint64_t hash = key_hash(map, row);
+    const uint64_t hash = hash_of_key(map, row);
     struct store_slot *slot = find_key(map, row, hash);
 
     if (slot == NULL) {
@@ -194,7 +194,7 @@ size_t store_map_bytes(const struct store_map *map)
 
 uint64_t store_map_hash(const struct store_map *map, const struct store_row *row)
 {
-    const uint64_t hash = key_hash(map, row);
+    const uint64_t hash = hash_of_key(map, row);
 
     return row->subkey_bytes == 0 ? hash
                                   : XXH3_64bits_withSeed(row->subkey, row->subkey_bytes, hash);
@@ -236,7 +236,7 @@ void store_map_delete(struct store_map *map, const struct store_row *row, uint64
 const struct store_entry *store_map_rows_of_key(const struct store_map *map,
                                                 const struct store_row *row)
 {
-    const struct store_slot *slot = find_key(map, row, key_hash(map, row));
+    const struct store_slot *slot = find_key(map, row, hash_of_key(map, row));
 
     return slot == NULL ? NULL : slot->entry;
 }

@@ -6,10 +6,11 @@
  *   processor 4, flags 1, sequence 8, written 8, rows 8, digest 8
  *   cluster, job, job incarnation, logic, boot id: length 4 bytes, text
  *   sweep: length 4 bytes, key
+ *   clean for 4 bytes, removing for 4 bytes; removing: length 4 bytes, key
  *   positions: count 4 bytes, 52 bytes each
  *
- * Formats 1 and 2 are read too. They had no time of writing, and positions of format 1 had 44
- * bytes, without the number of records.
+ * Formats 1 to 3 are read too. None of them says what splits have left behind. 1 and 2 had no time
+ * of writing, and positions of format 1 had 44 bytes, without the number of records.
  */
 #include "agent/store_internal.h"
 
@@ -24,6 +25,7 @@
 #define POSITION_BYTES   ((size_t)44) /* of the shortest */
 #define FORMAT_UNCOUNTED UINT32_C(1)
 #define FORMAT_UNDATED   UINT32_C(2)
+#define FORMAT_UNCLEANED UINT32_C(3)
 #define FLAG_CLEAN       1u
 #define FLAG_SYNCED      2u
 
@@ -81,6 +83,9 @@ void store_meta_encode(const struct store_meta *meta, struct strbuf *ret_value)
     add_text(ret_value, meta->logic);
     add_text(ret_value, meta->boot_id);
     add_bytes(ret_value, meta->sweep.data, meta->sweep.bytes);
+    add_number(ret_value, meta->clean_for, 4);
+    add_number(ret_value, meta->removing_for, 4);
+    add_bytes(ret_value, meta->removing.data, meta->removing.bytes);
     assert(meta->position_count <= UINT32_MAX);
     add_number(ret_value, meta->position_count, 4);
     for (size_t i = 0; i < meta->position_count; i++)
@@ -134,7 +139,7 @@ static char *take_text(struct reading *reading)
     return text;
 }
 
-static void take_sweep(struct reading *reading, struct store_row_key *ret_key)
+static void take_key(struct reading *reading, struct store_row_key *ret_key)
 {
     const size_t bytes = take_number(reading, 4);
     const unsigned char *data;
@@ -194,7 +199,12 @@ static void take_meta(struct reading *reading, struct store_meta *meta)
     meta->job_incarnation = take_text(reading);
     meta->logic = take_text(reading);
     meta->boot_id = take_text(reading);
-    take_sweep(reading, &meta->sweep);
+    take_key(reading, &meta->sweep);
+    if (meta->format > FORMAT_UNCLEANED) {
+        meta->clean_for = (uint32_t)take_number(reading, 4);
+        meta->removing_for = (uint32_t)take_number(reading, 4);
+        take_key(reading, &meta->removing);
+    }
     take_positions(reading, meta);
     if (reading->bytes > 0)
         reading->failed = true;
@@ -211,8 +221,7 @@ enum err_code store_meta_decode(MDB_val value, struct store_meta *ret_meta, stru
     if (store_checksum(STORE_META_KEY, strlen(STORE_META_KEY), reading.data, reading.bytes) != sum)
         return err_set(reterr, ERR_CORRUPT, "the meta record does not match its checksum");
     meta.format = (uint32_t)take_number(&reading, 4);
-    if (meta.format != STORE_FORMAT && meta.format != FORMAT_UNDATED &&
-        meta.format != FORMAT_UNCOUNTED)
+    if (meta.format < FORMAT_UNCOUNTED || meta.format > STORE_FORMAT)
         return err_set(reterr, ERR_UNSUPPORTED,
                        "format: the state has %" PRIu32 ", this agent reads %" PRIu32, meta.format,
                        STORE_FORMAT);

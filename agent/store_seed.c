@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/store_internal.h"
+#include "agent/store_owner.h"
 #include "common/clock.h"
 #include "common/mem.h"
 
@@ -30,6 +31,8 @@ struct store_seed {
     struct store_meta meta;
     struct store_row_key last; /* key of the last row; no bytes: none yet */
     uint64_t rows, digest;
+    bool part;
+    struct store_owners owners; /* of a part */
     bool finished;
 };
 
@@ -156,6 +159,8 @@ static enum err_code put_row(struct store_seed *seed, MDB_val key, MDB_val value
 
     if (code != ERR_NONE)
         return code;
+    if (seed->part && store_owner_is_other(&seed->owners, seed->meta.processor, &view.row))
+        return err_set(reterr, ERR_CORRUPT, "a row is another processor's");
     if (key.mv_size > sizeof(seed->last.data))
         return err_set(reterr, ERR_CORRUPT, "a row's key is too long");
     if (seed->rows > 0 &&
@@ -233,6 +238,32 @@ enum err_code store_seed_add(struct store_seed *seed, const void *rows, size_t b
             return code;
     }
     return bytes == 0 ? ERR_NONE : err_set(reterr, ERR_CORRUPT, "there is more than the rows");
+}
+
+/* ---- a part */
+
+void store_seed_expect_part(struct store_seed *seed, const struct store_owners *owners)
+{
+    assert(seed->rows == 0);
+    seed->part = true;
+    seed->owners = *owners;
+}
+
+void store_seed_tell_sum(struct store_seed *seed, uint64_t rows, uint64_t digest)
+{
+    assert(seed->part);
+    seed->meta.rows = rows;
+    seed->meta.digest = digest;
+}
+
+bool store_seed_knows(const struct store_seed *seed, uint32_t topic, uint32_t partition)
+{
+    for (size_t i = 0; i < seed->meta.position_count; i++) {
+        if (seed->meta.positions[i].topic == topic &&
+            seed->meta.positions[i].partition == partition)
+            return true;
+    }
+    return false;
 }
 
 /* ---- the end */

@@ -15,6 +15,7 @@
 #ifndef BATON_AGENT_STORE_SEED_H
 #define BATON_AGENT_STORE_SEED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,13 @@ enum err_code store_seed_begin(const struct store_config *config,
                                const struct store_identity *identity, const void *meta,
                                size_t meta_bytes, uint64_t file_bytes, struct store_seed **ret_seed,
                                struct err *reterr) MUSTCHECK;
+
+/* After begin: it is a part of another processor's state (store_view_narrow). Rows of others are
+ * refused, and what all of them add up to is told at the end. */
+void store_seed_expect_part(struct store_seed *seed, const struct store_owners *owners);
+void store_seed_tell_sum(struct store_seed *seed, uint64_t rows, uint64_t digest);
+/* Its meta record knows that partition. */
+bool store_seed_knows(const struct store_seed *seed, uint32_t topic, uint32_t partition);
 
 /* `count` rows in the form of store_view_read. ERR_CORRUPT: not of that form, damaged, or not in
  * order. After any error only destroy. */

@@ -2,11 +2,15 @@
 #include "agent/store_view.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/store_internal.h"
+#include "agent/store_owner.h"
 #include "common/mem.h"
+
+#define PAGE_ROWS_MAX 20000 /* that are looked at for one page */
 
 struct store_share {
     pthread_mutex_t lock; /* protects all below, and every use of the views' transactions */
@@ -25,6 +29,9 @@ struct store_view {
     bool begun; /* the cursor stands on a row that was read */
     struct strbuf meta;
     uint64_t rows, file_bytes;
+    bool narrow;
+    struct store_part part;
+    uint64_t read, digest; /* number and sum of the rows that were read */
 };
 
 /* ---- the owner's side */
@@ -218,6 +225,90 @@ uint64_t store_view_file_bytes(const struct store_view *view)
     return view->file_bytes;
 }
 
+/* ---- a part */
+
+static bool knows(const struct store_meta *meta, uint32_t topic, uint32_t partition)
+{
+    for (size_t i = 0; i < meta->position_count; i++) {
+        if (meta->positions[i].topic == topic && meta->positions[i].partition == partition)
+            return true;
+    }
+    return false;
+}
+
+/* Of every topic, all partitions that its state comes from: one that lacks its position would be
+ * replayed from its start, onto rows that have all of it. */
+static bool knows_all(const struct store_meta *meta, const struct store_part *part)
+{
+    uint32_t count = part->owners.map.partitions.now, topics = 0;
+    bool *read = mem_calloc(count, sizeof(*read)), all = true;
+
+    for (size_t i = 0; i < meta->position_count; i++) {
+        if (meta->positions[i].topic >= topics)
+            topics = meta->positions[i].topic + 1;
+    }
+    store_owner_mark_read(&part->owners, part->processor, read);
+    for (uint32_t partition = 0; partition < count; partition++) {
+        for (uint32_t topic = 0; read[partition] && topic < topics; topic++)
+            all = all && knows(meta, topic, partition);
+    }
+    free(read);
+    return all && topics > 0;
+}
+
+/* As if it were the state of that processor, of which nothing is known to be there yet. */
+static void narrow_meta(struct store_meta *meta, const struct store_part *part)
+{
+    const struct key_map *map = &part->owners.map;
+    bool *read = mem_calloc(map->partitions.now, sizeof(*read));
+    size_t count = 0;
+
+    store_owner_mark_read(&part->owners, part->processor, read);
+    for (size_t i = 0; i < meta->position_count; i++) {
+        if (meta->positions[i].partition < map->partitions.now &&
+            read[meta->positions[i].partition])
+            meta->positions[count++] = meta->positions[i];
+    }
+    free(read);
+    meta->position_count = count;
+    meta->processor = part->processor;
+    meta->rows = meta->digest = 0;
+    meta->sweep.bytes = meta->removing.bytes = 0;
+    meta->clean_for = map->processors.now;
+    meta->removing_for = 0;
+}
+
+enum err_code store_view_narrow(struct store_view *view, const struct store_part *part,
+                                struct err *reterr)
+{
+    MDB_val value = {.mv_size = view->meta.bytes, .mv_data = view->meta.data};
+    struct store_meta meta;
+    enum err_code code = store_meta_decode(value, &meta, reterr);
+
+    if (code != ERR_NONE)
+        return code;
+    if (knows_all(&meta, part)) {
+        narrow_meta(&meta, part);
+        store_meta_encode(&meta, &view->meta);
+        view->narrow = true;
+        view->part = *part;
+    } else {
+        code = err_set(reterr, ERR_NOT_FOUND,
+                       "this copy does not know all partitions of processor %" PRIu32,
+                       part->processor);
+    }
+    store_meta_finish(&meta);
+    return code;
+}
+
+void store_view_sum(const struct store_view *view, uint64_t *ret_rows, uint64_t *ret_digest)
+{
+    *ret_rows = view->read;
+    *ret_digest = view->digest;
+}
+
+/* ---- reading */
+
 static void add_row(struct strbuf *buf, MDB_val key, MDB_val value)
 {
     unsigned char head[STORE_SEED_ROW_HEAD];
@@ -234,6 +325,7 @@ static enum err_code read_rows(struct store_view *view, size_t bytes_max, struct
                                uint32_t *ret_rows, bool *ret_end, struct err *reterr)
 {
     const size_t before = buf->bytes;
+    uint32_t looked = 0; /* the owner may be waiting for the end of this */
     struct store_row_view row;
     MDB_val key, value;
     int code = mdb_cursor_get(view->cursor, &key, &value, view->begun ? MDB_NEXT : MDB_FIRST);
@@ -245,10 +337,15 @@ static enum err_code read_rows(struct store_view *view, size_t bytes_max, struct
 
         if (result != ERR_NONE)
             return result;
-        add_row(buf, key, value);
         view->begun = true;
-        (*ret_rows)++;
-        if (buf->bytes - before >= bytes_max)
+        if (!view->narrow ||
+            !store_owner_is_other(&view->part.owners, view->part.processor, &row.row)) {
+            add_row(buf, key, value);
+            view->read++;
+            view->digest += row.checksum;
+            (*ret_rows)++;
+        }
+        if (buf->bytes - before >= bytes_max || ++looked == PAGE_ROWS_MAX)
             return ERR_NONE;
         code = mdb_cursor_get(view->cursor, &key, &value, MDB_NEXT);
     }

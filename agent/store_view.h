@@ -18,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/store.h"
 #include "common/err.h"
 #include "common/strbuf.h"
 
-struct store;
 struct store_share;
 struct store_view;
 
@@ -43,11 +43,28 @@ const void *store_view_meta(const struct store_view *view, size_t *ret_bytes);
 uint64_t store_view_rows(const struct store_view *view);
 uint64_t store_view_file_bytes(const struct store_view *view); /* of the data file, about */
 
+/* A part of a state: the rows of one processor that is, or was, split off from another. */
+struct store_part {
+    struct store_owners owners;
+    uint32_t processor;
+};
+
+/*
+ * From here on the view is of that part alone: its meta record is that of a state of `processor`,
+ * but for what the rows add up to (store_view_sum). Before the first read. ERR_NOT_FOUND: the
+ * checkpoint does not know all of its partitions, or not any more.
+ */
+enum err_code store_view_narrow(struct store_view *view, const struct store_part *part,
+                                struct err *reterr) MUSTCHECK;
+
+/* Of the rows that were read so far. */
+void store_view_sum(const struct store_view *view, uint64_t *ret_rows, uint64_t *ret_digest);
+
 /*
  * One thread at a time. Adds the next rows to `buf`, each as 2 bytes length of the key, 4 bytes
  * length of the value (little-endian), key, value, as they are in LMDB; about `bytes_max`, at least
- * one. *ret_end: there are no more. Each row is verified. ERR_STALE: the owner has revoked the
- * view, begin anew. ERR_CORRUPT: a row is damaged.
+ * one, of a part perhaps none. *ret_end: there are no more. Each row is verified. ERR_STALE: the
+ * owner has revoked the view, begin anew. ERR_CORRUPT: a row is damaged.
  */
 enum err_code store_view_read(struct store_view *view, size_t bytes_max, struct strbuf *buf,
                               uint32_t *ret_rows, bool *ret_end, struct err *reterr) MUSTCHECK;

@@ -37,7 +37,6 @@ static enum err_code open_consumer(struct task_thread *thread, struct err *reter
         .wake = task_thread_wake,
         .wake_arg = thread,
     };
-
     enum err_code code;
 
     if (thread->consumer != NULL)
@@ -90,6 +89,7 @@ void task_act_describe_store(const struct task_thread *thread, struct store_conf
         .map_bytes_max = options->state_bytes_max,
         .sync = options->state_sync,
         .state_ttl_ms = thread->job.spec.state_ttl_ms,
+        .owners = task_garbage_owners(thread),
     };
     *ret_identity = (struct store_identity){
         .cluster = thread->context->cluster,

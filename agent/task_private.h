@@ -208,6 +208,16 @@ enum err_code task_act_open_state(struct task_thread *thread, enum store_conditi
 struct task_event *task_act_opened(struct task_thread *thread, enum task_event_kind kind,
                                    const char *reason);
 
+/* ---- task_garbage.c */
+
+struct store_owners task_garbage_owners(const struct task_thread *thread); /* as thread->job says */
+/* With so many processors; of 0 when that is fewer than there were at first. */
+struct store_owners task_garbage_owners_with(const struct task_thread *thread, uint32_t processors);
+/* The partition is about to be forgotten: it has left by a split. */
+void task_garbage_left(struct task_thread *thread, size_t index);
+void task_garbage_told(struct task_thread *thread);                  /* thread->job is new */
+void task_garbage_serve(struct task_thread *thread, int64_t now_ms); /* goes on with it, when due */
+
 /* ---- task_seed.c */
 
 void task_seed_permit(struct task_thread *thread); /* as `desired` says */

@@ -236,6 +236,12 @@ static enum task_role role_of(const struct task_thread *thread)
     return thread->desired.role == TASK_ROLE_STANDBY ? TASK_ROLE_STANDBY : TASK_ROLE_LEARNER;
 }
 
+static void report_store(struct task_thread *thread, struct task_report *report)
+{
+    store_size(thread->store, &report->state_rows, &report->state_bytes);
+    store_count_garbage(thread->store, &report->garbage_rows, &report->garbage_left);
+}
+
 void task_report_fill(struct task_thread *thread, struct task_report *report)
 {
     *report = (struct task_report){
@@ -276,7 +282,7 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
     report->seed_bytes = thread->seeding.bytes;
     report->seed_rows_per_s = seed_rate(thread, clock_mono_ms());
     if (thread->store != NULL)
-        store_size(thread->store, &report->state_rows, &report->state_bytes);
+        report_store(thread, report);
 }
 
 void task_report_publish(struct task_thread *thread, int64_t now_ms)

@@ -28,6 +28,17 @@ void task_seed_permit(struct task_thread *thread)
     if (thread->context->snapshots != NULL)
         snapshot_serve_permit(thread->context->snapshots, &key,
                               (const char *const *)desired->readers.items, desired->readers.count);
+    if (thread->context->snapshots != NULL) {
+        const struct store_part part = {
+            .owners = task_garbage_owners_with(thread, desired->part_processor + 1),
+            .processor = desired->part_processor,
+        };
+
+        snapshot_serve_permit_part(thread->context->snapshots, &key, &part,
+                                   (const char *const *)desired->part_readers.items,
+                                   part.owners.map.processors.now > 0 ? desired->part_readers.count
+                                                                      : 0);
+    }
 }
 
 void task_seed_offer(struct task_thread *thread)
@@ -51,8 +62,12 @@ void task_seed_end(struct task_thread *thread)
     const struct snapshot_key key = key_of(thread);
 
     assert(thread->fetch == NULL);
-    if (thread->context->snapshots != NULL)
+    if (thread->context->snapshots != NULL) {
+        const struct store_part none = {0};
+
         snapshot_serve_permit(thread->context->snapshots, &key, NULL, 0);
+        snapshot_serve_permit_part(thread->context->snapshots, &key, &none, NULL, 0);
+    }
 }
 
 /* ---- getting */
@@ -72,6 +87,10 @@ void task_seed_start(struct task_thread *thread)
         .sources = sources,
         .source_count = desired->sources.count,
         .token = desired->seed_token == NULL ? "" : desired->seed_token,
+        .parent = thread->core.config.parent,
+        .owners = task_garbage_owners_with(thread, desired->processor + 1),
+        .needed = thread->lineage,
+        .needed_count = thread->core.partition_count,
         .wake = task_thread_wake,
         .wake_arg = thread,
     };
@@ -80,7 +99,9 @@ void task_seed_start(struct task_thread *thread)
     assert(thread->fetch == NULL);
     for (size_t i = 0; i < desired->sources.count; i++)
         sources[i] = (struct snapshot_source){.agent = desired->sources.items[i].agent,
-                                              .address = desired->sources.items[i].address};
+                                              .address = desired->sources.items[i].address,
+                                              .parent = desired->sources.items[i].parent &&
+                                                        config.owners.map.processors.now > 0};
     task_act_describe_store(thread, &config.store, &config.identity);
     HOOK_HERE(thread, "seed_before");
     if (snapshot_fetch_start(&config, &thread->fetch, &err) != ERR_NONE)

@@ -89,6 +89,7 @@ void task_split_forget(struct task_thread *thread)
         moved[i] = SIZE_MAX;
         if (thread->core.partitions[i].given) {
             task_read_note(thread, i, NULL);
+            task_garbage_left(thread, i);
             continue;
         }
         moved[i] = kept;

@@ -231,6 +231,7 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     task_told_skips(thread);
     task_told_windows(thread);
     task_split_told(thread);
+    task_garbage_told(thread);
     task_seed_permit(thread);
 }
 
@@ -354,6 +355,7 @@ static void turn(struct task_thread *thread)
 
     serve_inbox(thread);
     task_act_serve_store(thread, clock_mono_ms());
+    task_garbage_serve(thread, clock_mono_ms());
     task_seed_serve(thread);
     drain_events(thread);
     if (task_may_read(&thread->core)) {

@@ -156,6 +156,9 @@ static const struct schema_field document_job_fields[] = {
                  .help = "Initial number of processors (M0)."),
     FIELD_UINT32(document_job, processors, 1, API_PARTITIONS_MAX, .required = true,
                  .help = "Number of processors now (M)."),
+    FIELD_UINT32(document_job, processors_settled, 0, API_PARTITIONS_MAX,
+                 .help = "So many of them have all that they need of those they were split from: "
+                         "what was left behind there may go. 0: not said."),
     FIELD_ENUM(document_job, partitioner, schema_names_effective_partitioner, .required = true,
                .help = "How producers were found to spread keys over partitions."),
     FIELD_BOOL(document_job, paused, .required = true,
@@ -180,6 +183,9 @@ static const struct schema_field document_source_fields[] = {
     FIELD_AGENT_ID(document_source, agent, .required = true, .help = "Name of the agent."),
     FIELD_STRING(document_source, address, 1, 255, .required = true,
                  .help = "URL of its endpoint."),
+    FIELD_BOOL(document_source, parent,
+               .help = "What it has is the state of the processor that this one is split off from: "
+                       "it gives the part that goes."),
 };
 SCHEMA_TYPE(document_source, "An agent that has a copy of a task's state.");
 
@@ -241,6 +247,11 @@ static const struct schema_field document_task_fields[] = {
                   .help = "Tokens of those who may have a snapshot of this task's state."),
     FIELD_OBJECTS(document_task, crashes, crash_note, API_AGENTS_MAX,
                   .help = "Where other agents' processes were ended by this logic."),
+    FIELD_STRINGS(document_task, part_readers, API_AGENTS_MAX, 64,
+                  .help = "Tokens of those who may have the part of it that a split gives to "
+                          "part_processor."),
+    FIELD_UINT32(document_task, part_processor, 0, API_PARTITIONS_MAX - 1,
+                 .help = "Processor that is split off from this one; with part_readers."),
 };
 SCHEMA_TYPE(document_task, "A task that an agent shall have.");
 
@@ -337,6 +348,10 @@ static const struct schema_field task_report_fields[] = {
                  .help = "Records applied without output per second, over the last seconds."),
     FIELD_UINT64(task_report, state_rows, .required = true, .help = "Rows in the state."),
     FIELD_UINT64(task_report, state_bytes, .required = true, .help = "Bytes of the state on disk."),
+    FIELD_UINT64(task_report, garbage_rows,
+                 .help = "Rows that splits have left behind, removed since the state was opened."),
+    FIELD_BOOL(task_report, garbage_left,
+               .help = "There may be more of them, which are looked for in the background."),
     FIELD_AGENT_ID(task_report, seed_source,
                    .help = "Agent that the state was got from as a snapshot, or is being; null: "
                            "none."),

@@ -265,6 +265,8 @@ struct document_job {
     uint32_t partitions;         /* N */
     uint32_t processors_initial; /* M0 */
     uint32_t processors;         /* M */
+    uint32_t processors_settled; /* so many have all that they need of those they were split from;
+                                    0: not said */
     enum effective_partitioner partitioner;
     bool paused;  /* its owners put nothing out and commit nothing */
     bool frozen;  /* ... because others are in its group, whose commits are not accepted */
@@ -282,6 +284,7 @@ struct document_job {
 struct document_source { /* an agent that has a copy of a task's state */
     char *agent;
     char *address; /* of its endpoint */
+    bool parent;   /* of the parent's state, of which it gives the part that is the task's */
 };
 
 struct document_task {
@@ -323,6 +326,11 @@ struct document_task {
         struct crash_note *items;
         size_t count;
     } crashes; /* of other agents, in S1 */
+    struct {
+        char **items;
+        size_t count;
+    } part_readers; /* likewise, of the part of it that is part_processor's, by a split */
+    uint32_t part_processor;
 };
 
 /* GET /agent/v1/agents/{id}/assignment?incarnation=&after=&wait= : all tasks that the agent shall
@@ -396,7 +404,9 @@ struct task_report {
     double replayed_per_s;
     uint64_t state_rows;
     uint64_t state_bytes;
-    char *seed_source; /* agent that the state was got from, or is being; NULL: none */
+    uint64_t garbage_rows; /* that splits have left behind, removed since the state was opened */
+    bool garbage_left;     /* there may be more of them */
+    char *seed_source;     /* agent that the state was got from, or is being; NULL: none */
     uint64_t seed_rows, seed_rows_total; /* of that snapshot */
     uint64_t seed_bytes;
     double seed_rows_per_s; /* since it began; 0 when it has ended */

@@ -151,6 +151,8 @@ struct processor_view {
     uint64_t records, outputs, replayed, skipped_null_key, skipped_error, skipped_asked,
         dead_lettered, commits, aborts;
     uint64_t state_rows, state_bytes;
+    uint64_t garbage_rows; /* that splits have left behind, removed since the state was opened */
+    bool garbage_left;     /* there may be more */
     int64_t reported_at;
     struct {
         struct record_view *items;

@@ -68,6 +68,11 @@ static int64_t read_state_bytes(const struct processor_view *view)
     return (int64_t)view->state_bytes;
 }
 
+static int64_t read_garbage_left(const struct processor_view *view)
+{
+    return view->garbage_left;
+}
+
 /* The counters are those of the owner's task: they start anew with each of its starts. */
 static const struct processor_metric processor_metrics[] = {
     {"baton_processor_lag_records", PROM_TYPE_GAUGE,
@@ -90,6 +95,9 @@ static const struct processor_metric processor_metrics[] = {
      read_state_rows},
     {"baton_processor_state_bytes", PROM_TYPE_GAUGE, "Bytes of the processor's state on disk.",
      read_state_bytes},
+    {"baton_processor_garbage_left", PROM_TYPE_GAUGE,
+     "1 while rows that a split has left behind may still be in the processor's state.",
+     read_garbage_left},
 };
 
 static void number_text(uint32_t number, char text[12])

@@ -326,6 +326,8 @@ static void take_counters(const struct processor *processor, const struct task_r
     view->aborts = report->aborts;
     view->state_rows = report->state_rows;
     view->state_bytes = report->state_bytes;
+    view->garbage_rows = report->garbage_rows;
+    view->garbage_left = report->garbage_left;
     if (current == NULL) /* the rates of someone who no longer works are none */
         return;
     view->records_per_s = report->records_per_s;

@@ -422,6 +422,11 @@ void cluster_read_partitions(const struct job *job, uint32_t processor, struct u
 struct processor *cluster_nascent(const struct job *job);
 /* The processor that this one was split from, or is; itself: from none. */
 uint32_t cluster_parent(const struct job *job, uint32_t processor);
+/* So many processors need nothing of those that they were split from: what is left of their rows
+ * there may go. */
+uint32_t cluster_settled(const struct job *job);
+/* What the split under way makes, or has made, until it is over; NULL: there is none. */
+struct processor *cluster_split_child(const struct job *job);
 /* The split before its release that takes partitions of this processor, or NULL. */
 struct handoff *cluster_split_of(const struct job *job, uint32_t processor);
 

@@ -125,6 +125,7 @@ static void describe_job(const struct job *job, struct document_job *ret_job)
         .partitions = row->partitions,
         .processors_initial = row->processors_initial,
         .processors = row->processors,
+        .processors_settled = cluster_settled(job),
         .partitioner = row->partitioner,
         .paused = cluster_is_held(job),
         .frozen = row->group.hold == GROUP_HOLD_FROZEN && !row->pause.on,

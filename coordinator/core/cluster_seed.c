@@ -6,6 +6,9 @@
  * ask each other in the order given here: standbys first, for the owner has other things to do. The
  * target of a hand-over that learns is asked by nobody.
  *
+ * Who is to have what a split takes away from a processor is given that part of it, by the same
+ * holders, until the split is over: the parent's state is the only other place where it is.
+ *
  * A token is of one reader, in one start of its agent and one of the coordinator: a hash of who it
  * is under a secret of this run. So it is the same in the documents of both sides without being
  * kept anywhere, and of no use once its reader is not among these any more.
@@ -109,10 +112,14 @@ static char *make_token(const struct cluster *cluster, const struct job *job, ui
 
 /* ---- documents */
 
-static void add_source(struct document_task *task, const struct holder *holder)
+static void add_source(struct document_task *task, const struct holder *holder, bool parent)
 {
-    task->sources.items[task->sources.count++] = (struct document_source){
-        .agent = mem_strdup(holder->agent), .address = mem_strdup(holder->address)};
+    task->sources.items =
+        mem_realloc(task->sources.items, task->sources.count + 1, sizeof(*task->sources.items));
+    task->sources.items[task->sources.count++] =
+        (struct document_source){.agent = mem_strdup(holder->agent),
+                                 .address = mem_strdup(holder->address),
+                                 .parent = parent};
 }
 
 static const struct holder *find_holder(const struct holders *holders, const char *agent_id)
@@ -123,28 +130,80 @@ static const struct holder *find_holder(const struct holders *holders, const cha
     return NULL;
 }
 
+/* The other copies of the same state. */
+static void describe_same(const struct cluster *cluster, const struct job *job,
+                          const struct holders *holders, const struct holder *own,
+                          struct document_task *task)
+{
+    task->readers.items = mem_calloc(holders->count, sizeof(*task->readers.items));
+    for (size_t i = 0; i < holders->count; i++) {
+        const struct holder *other = &holders->items[i];
+        if (other == own)
+            continue;
+        if (other->gives)
+            add_source(task, other, false);
+        if (own->gives)
+            task->readers.items[task->readers.count++] =
+                make_token(cluster, job, task->processor, other);
+    }
+}
+
+/* The processor that is being split off from that one; NULL: none. */
+static const struct processor *child_of(const struct job *job, uint32_t processor)
+{
+    const struct processor *child = cluster_split_child(job);
+    return child != NULL && cluster_parent(job, child->placement.processor) == processor ? child
+                                                                                         : NULL;
+}
+
+/* The processor that this one is being split off from; NULL: none. */
+static const struct processor *parent_of(const struct job *job, const struct processor *processor)
+{
+    return processor == cluster_split_child(job)
+               ? &job->processors.items[cluster_parent(job, processor->placement.processor)]
+               : NULL;
+}
+
+/* Those who have the state that this one is a part of. */
+static void describe_parent(const struct cluster *cluster, const struct job *job,
+                            const struct processor *parent, struct document_task *task)
+{
+    struct holders holders = list_holders(cluster, job, parent);
+    for (size_t i = 0; i < holders.count; i++)
+        if (holders.items[i].gives)
+            add_source(task, &holders.items[i], true);
+    free(holders.items);
+}
+
+/* Those who may have a part of it. */
+static void describe_child(const struct cluster *cluster, const struct job *job,
+                           const struct processor *child, struct document_task *task)
+{
+    struct holders holders = list_holders(cluster, job, child);
+    task->part_processor = child->placement.processor;
+    task->part_readers.items = mem_calloc(holders.count, sizeof(*task->part_readers.items));
+    for (size_t i = 0; i < holders.count; i++)
+        task->part_readers.items[task->part_readers.count++] =
+            make_token(cluster, job, task->part_processor, &holders.items[i]);
+    free(holders.items);
+}
+
 void cluster_describe_seeds(const struct cluster *cluster, const struct job *job,
                             const struct processor *processor, const struct agent *agent,
                             struct document_task *task)
 {
     struct holders holders = list_holders(cluster, job, processor);
     const struct holder *own = find_holder(&holders, agent->row.agent_id);
-    if (own != NULL && holders.count > 1) {
-        task->sources.items = mem_calloc(holders.count, sizeof(*task->sources.items));
-        task->readers.items = mem_calloc(holders.count, sizeof(*task->readers.items));
-        for (size_t i = 0; i < holders.count; i++) {
-            const struct holder *other = &holders.items[i];
-            if (other == own)
-                continue;
-            if (other->gives)
-                add_source(task, other);
-            if (own->gives)
-                task->readers.items[task->readers.count++] =
-                    make_token(cluster, job, task->processor, other);
-        }
-        if (task->sources.count > 0)
-            task->seed_token = make_token(cluster, job, task->processor, own);
-    }
+    const struct processor *child = child_of(job, task->processor);
+    const struct processor *parent = parent_of(job, processor);
+    if (own != NULL && holders.count > 1)
+        describe_same(cluster, job, &holders, own, task);
+    if (own != NULL && parent != NULL)
+        describe_parent(cluster, job, parent, task);
+    if (own != NULL && own->gives && child != NULL)
+        describe_child(cluster, job, child, task);
+    if (task->sources.count > 0)
+        task->seed_token = make_token(cluster, job, task->processor, own);
     free(holders.items);
 }
 
@@ -157,16 +216,29 @@ static uint64_t mix(uint64_t digest, const char *text)
     return (digest ^ 255) * UINT64_C(1099511628211);
 }
 
-uint64_t cluster_digest_seeds(const struct cluster *cluster, const struct job *job,
-                              const struct processor *processor)
+static uint64_t mix_holders(const struct cluster *cluster, const struct job *job,
+                            const struct processor *processor, size_t count_min, uint64_t digest)
 {
     struct holders holders = list_holders(cluster, job, processor);
-    uint64_t digest = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < holders.count && holders.count > 1; i++) {
+    for (size_t i = 0; i < holders.count && holders.count >= count_min; i++) {
         digest = mix(digest, holders.items[i].agent);
         digest = mix(digest, holders.items[i].incarnation);
         digest = mix(digest, holders.items[i].address);
     }
     free(holders.items);
+    return digest;
+}
+
+uint64_t cluster_digest_seeds(const struct cluster *cluster, const struct job *job,
+                              const struct processor *processor)
+{
+    const struct processor *child = child_of(job, processor->placement.processor);
+    const struct processor *parent = parent_of(job, processor);
+    uint64_t digest = mix_holders(cluster, job, processor, 2, UINT64_C(14695981039346656037));
+    if (parent != NULL)
+        digest = mix_holders(cluster, job, parent, 1, mix(digest, "parent"));
+    /* When its split is over what it has left behind may go. */
+    if (child != NULL)
+        digest = mix_holders(cluster, job, child, 1, mix(digest, "child"));
     return digest;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "coordinator/core/step_internal.h"
+#include "coordinator/core/step_job.h"
 
 static void renew(struct step *step, const char *agent_id)
 {
@@ -21,17 +22,28 @@ static void renew_holders(struct step *step, const struct processor *processor)
 }
 
 /* Whoever is not among them any more has had its document renewed by what ended it. */
-static void look_at(struct step *step, const char *job_name, uint32_t number)
+static void look_at_one(struct step *step, const struct job *job, struct processor *processor)
 {
-    struct job *job = cluster_job(step->cluster, job_name);
-    if (job == NULL || number >= job->processors.count)
-        return;
-    struct processor *processor = &job->processors.items[number];
     uint64_t digest = cluster_digest_seeds(step->cluster, job, processor);
     if (digest == processor->seeds)
         return;
     processor->seeds = digest;
     renew_holders(step, processor);
+}
+
+/* In a split parent and child depend on each other's. */
+static void look_at(struct step *step, const char *job_name, uint32_t number)
+{
+    const struct job *job = cluster_job(step->cluster, job_name);
+    if (job == NULL || number >= job->processors.count + job->nascent)
+        return;
+    uint32_t parent = cluster_parent(job, number);
+    struct processor *child = cluster_split_child(job);
+    look_at_one(step, job, &job->processors.items[number]);
+    if (parent != number && parent < job->processors.count)
+        look_at_one(step, job, &job->processors.items[parent]);
+    if (child != NULL && cluster_parent(job, child->placement.processor) == number)
+        look_at_one(step, job, child);
 }
 
 static void look_at_job(struct step *step, const char *job_name)
@@ -55,10 +67,31 @@ static void look_at_agent(struct step *step, const char *agent_id)
 {
     for (size_t i = 0; i < step->cluster->jobs.count; i++) {
         const struct job *job = step->cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++)
+        for (size_t p = 0; p < job->processors.count + job->nascent; p++)
             if (has_task(&job->processors.items[p], agent_id))
                 look_at(step, job->row.name, (uint32_t)p);
     }
+}
+
+static void look_at_splits(struct step *step)
+{
+    for (size_t i = 0; i < step->cluster->jobs.count; i++) {
+        const struct job *job = step->cluster->jobs.items[i];
+        const struct processor *child = cluster_split_child(job);
+        if (child != NULL)
+            look_at(step, job->row.name, child->placement.processor);
+    }
+}
+
+/* The parent gives nothing any more when it is over, and all agents of the job are told how many
+ * processors have what they need. */
+static void look_at_split(struct step *step, const struct handoff_row *row)
+{
+    const struct job *job = cluster_job(step->cluster, row->job);
+    bool over = row->state == HANDOFF_STATE_DONE || row->state == HANDOFF_STATE_FAILED;
+    look_at(step, row->job, (uint32_t)row->parent);
+    if (over && job != NULL)
+        step_job_renew_documents(step, job);
 }
 
 void step_renew_seeds(struct step *step)
@@ -73,11 +106,16 @@ void step_renew_seeds(struct step *step)
         case CHANGE_AGENT:
             look_at_agent(step, change->agent.agent_id);
             break;
+        case CHANGE_AGENT_REMOVED: /* it may still be named as the target of a split */
+            look_at_splits(step);
+            break;
         case CHANGE_PLACEMENT:
             look_at(step, change->placement.job, change->placement.processor);
             break;
         case CHANGE_HANDOFF:
             look_at(step, change->handoff.job, change->handoff.processor);
+            if (change->handoff.kind == HANDOFF_KIND_SPLIT)
+                look_at_split(step, &change->handoff);
             break;
         case CHANGE_STANDBY:
         case CHANGE_STANDBY_REMOVED:

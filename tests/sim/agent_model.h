@@ -101,7 +101,7 @@ struct sim_task {
     bool worked, poked, order_held;
     int64_t wake_ms, wait_ms, ranges_due_ms, report_due_ms;
     struct { /* a snapshot on its way */
-        bool active, cancelled;
+        bool active, cancelled, part;
         size_t source;
         uint32_t starts; /* of the source, when it began */
         int64_t due_ms;

@@ -9,28 +9,67 @@
 #include "tests/sim/agent_model.h"
 #include "tests/sim/world.h"
 
-static bool may_read(const struct document_task *told, const char *token)
+static bool is_among(char *const *tokens, size_t count, const char *token)
 {
-    for (size_t i = 0; i < told->readers.count; i++) {
-        if (strcmp(told->readers.items[i], token) == 0)
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(tokens[i], token) == 0)
             return true;
     }
     return false;
 }
 
+/* The whole of it, or the part that goes to the task's processor. */
+static bool may_read(const struct document_task *told, const struct sim_task *task, bool part,
+                     const char *token)
+{
+    if (!part)
+        return is_among(told->readers.items, told->readers.count, token);
+    return told->part_processor == task->processor &&
+           is_among(told->part_readers.items, told->part_readers.count, token);
+}
+
+/* What the part would be replayed onto, were it not known how far it is. */
+static bool knows_all(const struct store_image *image, const struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        if (image->learned[task->core.partitions[i].partition] == API_UNKNOWN)
+            return false;
+    }
+    return true;
+}
+
+static void take_part(struct store_image *image, const struct sim_task *task)
+{
+    for (size_t p = 0; p < KAFKA_PARTITIONS_MAX; p++) {
+        bool taken = false;
+
+        for (size_t i = 0; i < task->core.partition_count && !taken; i++)
+            taken = task->core.partitions[i].partition == p;
+        if (taken)
+            continue;
+        image->learned[p] = API_UNKNOWN;
+        image->records[p] = API_UNKNOWN;
+        image->counts[p] = (struct kafka_counts){0};
+    }
+}
+
 /* A task there that has a checkpoint and gives it; NULL: none. */
-static const struct sim_slot *find_source(const struct world *world, const char *agent_id,
+static const struct sim_slot *find_source(const struct world *world,
+                                          const struct document_source *source,
                                           const struct sim_task *task, const char *token)
 {
+    uint32_t processor = source->parent ? task->core.config.parent : task->processor;
+
     for (size_t i = 0; i < WORLD_PROCESSES; i++) {
         const struct sim_agent *agent = &world->agents[i];
-        const struct sim_slot *slot = &agent->slots[task->processor];
+        const struct sim_slot *slot = &agent->slots[processor];
 
-        if (i == task->agent || !agent->alive || agent->paused ||
-            strcmp(agent_name(agent->identity), agent_id) != 0 || !slot->used ||
+        if ((i == task->agent && !source->parent) || !agent->alive || agent->paused ||
+            strcmp(agent_name(agent->identity), source->agent) != 0 || !slot->used ||
             slot->task == NULL || !slot->task->store_open || !slot->task->store->exists ||
             slot->task->store->damaged || slot->task->store->half_written ||
-            !may_read(&slot->told, token))
+            !may_read(&slot->told, task, source->parent, token) ||
+            (source->parent && !knows_all(&slot->task->store->disk, task)))
             continue;
         return slot;
     }
@@ -52,7 +91,7 @@ void agent_seed_start(struct world *world, struct sim_task *task)
     assert(!task->seed.active);
     assert(task->store->flush == STORE_MODEL_IDLE);
     for (size_t i = 0; i < told->sources.count && source == NULL; i++)
-        source = find_source(world, told->sources.items[i].agent, task, told->seed_token);
+        source = find_source(world, &told->sources.items[i], task, told->seed_token);
     if (source == NULL) {
         fail(world, task, "nobody gives it");
         return;
@@ -60,8 +99,11 @@ void agent_seed_start(struct world *world, struct sim_task *task)
     task->seed.active = true;
     task->seed.cancelled = false;
     task->seed.source = source->task->agent;
+    task->seed.part = source->task->processor != task->processor;
     task->seed.starts = world->agents[source->task->agent].starts;
     task->seed.image = source->task->store->disk;
+    if (task->seed.part)
+        take_part(&task->seed.image, task);
     task->seed.due_ms = world->now_ms + (world_chance(world, 100) ? world_between(world, 100, 5000)
                                                                   : world_between(world, 1, 100));
 }
@@ -77,7 +119,8 @@ void agent_seed_cancel(struct world *world, struct sim_task *task)
 /* The rules of D8 broken on purpose. */
 static void bend(const struct world *world, struct sim_task *task)
 {
-    const struct sim_slot *slot = &world->agents[task->seed.source].slots[task->processor];
+    uint32_t processor = task->seed.part ? task->core.config.parent : task->processor;
+    const struct sim_slot *slot = &world->agents[task->seed.source].slots[processor];
 
     if (world->config.mutation == MUTATION_SEED_LATE_T2 && slot->task != NULL)
         memcpy(task->seed.image.learned, slot->task->store->disk.learned,
@@ -102,6 +145,7 @@ static void install(struct world *world, struct sim_task *task)
     (void)store_model_open(store);
     world->tally->of[TALLY_SEEDED]++;
     world->tally->of[TALLY_SEEDED_NEEDED] += task->core.seed_needed;
+    world->tally->of[TALLY_SEEDED_PART] += task->seed.part;
     checks_disk(world, task);
     agent_take_positions(task);
     event = agent_event(task, TASK_EVENT_SEEDED, NULL, NULL);

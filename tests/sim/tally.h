@@ -81,6 +81,7 @@
     X(EVENED, "loads evened out in the end")                                                       \
     X(SEEDED, "states that came as snapshots")                                                     \
     X(SEEDED_NEEDED, "... where the topics did not hold enough")                                   \
+    X(SEEDED_PART, "... as a part of a parent's, for a split")                                     \
     X(SEED_FAILED, "snapshots that did not come")                                                  \
     X(STOP, "tasks stopped")                                                                       \
     X(HANDOFF, "hand-overs begun")                                                                 \

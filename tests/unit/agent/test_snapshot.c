@@ -259,7 +259,8 @@ static void expect_end(struct snapshot_fetch *fetch, enum snapshot_fetch_state w
 
 Test(snapshot, comes_over_whole)
 {
-    const struct snapshot_source sources[] = {{"gone", "http://127.0.0.1:1"}, {"giver", address}};
+    const struct snapshot_source sources[] = {{"gone", "http://127.0.0.1:1", false},
+                                              {"giver", address, false}};
     struct snapshot_fetch *fetch;
 
     offer();
@@ -274,9 +275,99 @@ Test(snapshot, comes_over_whole)
     cr_assert_eq(fixture_offset(&taker), 42);
 }
 
+/* Of 4 processors 3 has partition 7 of 8, which becomes the first of processor 7. */
+static const struct store_owners split_owners = {
+    .map = {.partitions = {.initial = 8, .now = 8}, .processors = {.initial = 4, .now = 8}}};
+
+static void offer_part(const struct store_position *positions, size_t count)
+{
+    const struct store_part part = {.owners = split_owners, .processor = 7};
+    const char *token = TOKEN;
+    struct err err = {0};
+
+    for (uint32_t i = 0; i < 5000; i++) {
+        char name[16];
+        struct store_row row = {.root = i % 2 == 0 ? 3 : 7, .key = name};
+
+        row.key_bytes = (size_t)snprintf(name, sizeof(name), "key-%u", i);
+        store_put(giver.store, row, 1, &i, sizeof(i));
+    }
+    cr_assert(store_freeze(giver.store, positions, count));
+    cr_assert_eq(store_flush_wait(giver.store, INT64_MAX, &err), ERR_NONE, "%s", err.text);
+    offer();
+    snapshot_serve_permit_part(serve, &key, &part, &token, 1);
+}
+
+static struct snapshot_fetch *start_part(void)
+{
+    static const struct store_position needed = {.partition = 7};
+    const struct snapshot_source source = {"giver", address, true};
+    struct snapshot_fetch_config config = {.sources = &source,
+                                           .source_count = 1,
+                                           .token = TOKEN,
+                                           .parent = 3,
+                                           .owners = split_owners,
+                                           .needed = &needed,
+                                           .needed_count = 1,
+                                           .store = taker.config,
+                                           .wake = wake};
+    struct snapshot_fetch *fetch;
+    struct pollfd fd = {.fd = woken, .events = POLLIN};
+
+    fixture_close(&taker);
+    taker.identity.processor = 7;
+    fixture_open(&taker, STORE_SET_ASIDE); /* it was another processor's */
+    config.identity = taker.identity;
+    cr_assert_eq(snapshot_fetch_start(&config, &fetch, NULL), ERR_NONE);
+    cr_assert_eq(poll(&fd, 1, 60000), 1);
+    return fetch;
+}
+
+Test(snapshot, a_part_is_of_the_child_alone)
+{
+    const struct store_position positions[] = {
+        {.partition = 3, .root = 3, .next_offset = 33, .record_time_ms = -1},
+        {.partition = 7, .root = 7, .next_offset = 77, .record_time_ms = -1}};
+    struct snapshot_fetch *fetch;
+    struct err err = {0};
+    const struct store_position *taken;
+    uint64_t rows, bytes, wanted = 2500;
+    size_t count;
+
+    offer_part(positions, 2);
+    fetch = start_part();
+    cr_assert_eq(snapshot_fetch_state(fetch, NULL, &err), SNAPSHOT_FETCH_DONE, "%s", err.text);
+    snapshot_fetch_destroy(fetch);
+    fixture_close(&taker);
+    cr_assert_eq(store_seed_install(taker.directory, NULL), ERR_NONE);
+    fixture_open(&taker, STORE_KEPT);
+    store_size(taker.store, &rows, &bytes);
+    for (int i = 0; i < MODEL_ROWS; i++)
+        wanted += model_row(i).root % 8 == 7;
+    cr_assert_eq(rows, wanted);
+    taken = store_positions(taker.store, &count);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(taken[0].partition, 7);
+    cr_assert_eq(taken[0].next_offset, 77);
+}
+
+Test(snapshot, a_part_that_is_not_known_is_not_given)
+{
+    const struct store_position position = {
+        .partition = 3, .root = 3, .next_offset = 33, .record_time_ms = -1};
+    struct snapshot_fetch *fetch;
+    struct err err = {0};
+
+    offer_part(&position, 1);
+    fetch = start_part();
+    cr_assert_eq(snapshot_fetch_state(fetch, NULL, &err), SNAPSHOT_FETCH_FAILED);
+    cr_assert_not_null(strstr(err.text, "no checkpoint of it"), "%s", err.text);
+    snapshot_fetch_destroy(fetch);
+}
+
 Test(snapshot, says_why_it_did_not_come)
 {
-    const struct snapshot_source sources[] = {{"giver", address}};
+    const struct snapshot_source sources[] = {{"giver", address, false}};
     struct snapshot_fetch *fetch;
 
     offer();
@@ -292,7 +383,7 @@ Test(snapshot, says_why_it_did_not_come)
 
 Test(snapshot, another_jobs_state_is_refused)
 {
-    const struct snapshot_source sources[] = {{"giver", address}};
+    const struct snapshot_source sources[] = {{"giver", address, false}};
     struct snapshot_fetch *fetch;
 
     offer();
@@ -306,7 +397,7 @@ Test(snapshot, another_jobs_state_is_refused)
 
 Test(snapshot, can_be_cancelled_at_any_time)
 {
-    const struct snapshot_source sources[] = {{"giver", address}};
+    const struct snapshot_source sources[] = {{"giver", address, false}};
 
     offer();
     permit(TOKEN);

@@ -22,6 +22,10 @@ static struct store_meta make_meta(size_t position_count)
 
     memcpy(meta.sweep.data, "\x01\0\xff", 3);
     meta.sweep.bytes = 3;
+    meta.clean_for = 6;
+    meta.removing_for = UINT32_MAX;
+    memcpy(meta.removing.data, "\xff\0\x01", 3);
+    meta.removing.bytes = 3;
     meta.positions = mem_calloc(position_count, sizeof(*meta.positions));
     meta.position_count = position_count;
     for (size_t i = 0; i < position_count; i++)
@@ -69,6 +73,10 @@ Test(store_meta, comes_back_as_it_was)
         cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
         assert_equal(&meta, &decoded);
         cr_assert_eq(decoded.written_ms, meta.written_ms);
+        cr_assert_eq(decoded.clean_for, 6);
+        cr_assert_eq(decoded.removing_for, UINT32_MAX);
+        cr_assert_eq(decoded.removing.bytes, 3);
+        cr_assert_arr_eq(decoded.removing.data, meta.removing.data, 3);
         for (size_t i = 0; i < count; i++) {
             cr_assert_eq(decoded.positions[i].topic, i);
             cr_assert_eq(decoded.positions[i].partition, UINT32_MAX);
@@ -85,11 +93,24 @@ Test(store_meta, comes_back_as_it_was)
     }
 }
 
-/* The record of format 2: the same without the time of writing. */
-static void to_format_2(struct strbuf *buf)
+/* The record of format 3: the same without what splits have left behind. */
+static void to_format_3(struct strbuf *buf, size_t position_count, size_t removing_bytes)
+{
+    unsigned char *data = (unsigned char *)buf->data;
+    size_t tail = 4 + position_count * 52, gone = 12 + removing_bytes;
+
+    memmove(data + buf->bytes - tail - gone, data + buf->bytes - tail, tail);
+    buf->bytes -= gone;
+    store_number_put(data + 8, 3, 4);
+    store_number_put(data, store_checksum("meta", 4, buf->data + 8, buf->bytes - 8), 8);
+}
+
+/* The record of format 2: and without the time of writing. */
+static void to_format_2(struct strbuf *buf, size_t position_count)
 {
     unsigned char *data = (unsigned char *)buf->data;
 
+    to_format_3(buf, position_count, 3);
     memmove(data + 25, data + 33, buf->bytes - 33);
     buf->bytes -= 8;
     store_number_put(data + 8, 2, 4);
@@ -102,7 +123,7 @@ static void to_format_1(struct strbuf *buf, size_t position_count)
     unsigned char *data = (unsigned char *)buf->data;
     size_t first;
 
-    to_format_2(buf);
+    to_format_2(buf, position_count);
     first = buf->bytes - position_count * 52;
     for (size_t i = 0; i < position_count; i++)
         memmove(data + first + i * 44, data + first + i * 52, 44);
@@ -139,11 +160,29 @@ Test(store_meta, of_a_record_of_format_2_nobody_knows_when_it_was_written)
     struct strbuf buf = {0};
 
     store_meta_encode(&meta, &buf);
-    to_format_2(&buf);
+    to_format_2(&buf, 3);
     cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
     assert_equal(&meta, &decoded);
     cr_assert_eq(decoded.written_ms, -1);
     cr_assert_eq(decoded.positions[2].records, INT64_MAX - 2);
+    store_meta_finish(&decoded);
+    store_meta_finish(&meta);
+    strbuf_finish(&buf);
+}
+
+Test(store_meta, of_a_record_of_format_3_nobody_knows_what_splits_have_left)
+{
+    struct store_meta meta = make_meta(3), decoded = {0};
+    struct strbuf buf = {0};
+
+    store_meta_encode(&meta, &buf);
+    to_format_3(&buf, 3, 3);
+    cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
+    assert_equal(&meta, &decoded);
+    cr_assert_eq(decoded.written_ms, meta.written_ms);
+    cr_assert_eq(decoded.clean_for, 0);
+    cr_assert_eq(decoded.removing_for, 0);
+    cr_assert_eq(decoded.removing.bytes, 0);
     store_meta_finish(&decoded);
     store_meta_finish(&meta);
     strbuf_finish(&buf);

@@ -85,6 +85,55 @@ Test(seed, both_documents_are_new_when_it_begins_and_when_it_ends)
     schema_free(&schema_document_task, &task);
 }
 
+/* That processor's task in the agent's document; free with schema_free. */
+static struct document_task task_of_processor(const char *agent_id, uint32_t processor)
+{
+    struct agent_document document;
+    struct document_task task = {0};
+    cluster_document(&rig_world.cluster, agent_of(agent_id), &document);
+    for (size_t i = 0; i < document.tasks.count; i++)
+        if (document.tasks.items[i].processor == processor)
+            schema_copy(&schema_document_task, &task, &document.tasks.items[i]);
+    schema_free(&schema_agent_document, &document);
+    cr_assert_not_null(task.job, "%s has no task of it", agent_id);
+    return task;
+}
+
+static void expect_part(const char *child_agent, size_t count)
+{
+    struct document_task parent = task_of_processor("a1", 0);
+    struct document_task child = task_of_processor(child_agent, 4);
+    cr_assert_eq(child.sources.count, count);
+    cr_assert_eq(parent.part_readers.count, count);
+    cr_assert_eq(parent.readers.count, 0, "nobody is to have all of it");
+    cr_assert_eq(child.part_readers.count, 0);
+    if (count == 1) {
+        cr_assert_eq(parent.part_processor, 4);
+        cr_assert_str_eq(child.sources.items[0].agent, "a1");
+        cr_assert(child.sources.items[0].parent);
+        cr_assert_str_eq(parent.part_readers.items[0], child.seed_token);
+    } else {
+        cr_assert_null(child.seed_token);
+    }
+    schema_free(&schema_document_task, &child);
+    schema_free(&schema_document_task, &parent);
+}
+
+Test(seed, what_a_split_makes_is_told_of_the_parents_copies_until_it_is_over)
+{
+    uint64_t told = agent_of("a1")->document_decision;
+    rig_expand(5);
+    cr_assert_gt(agent_of("a1")->document_decision, told, "its owner is to give it");
+    expect_part("a2", 1);
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    rig_expect_state(4, HANDOFF_STATE_RELEASED);
+    expect_part("a2", 1);
+    world_calm_down(&rig_world, rig_both);
+    cr_assert_null(rig_handoff(4));
+    expect_part("a2", 0);
+}
+
 Test(seed, tokens_are_of_one_reader_one_start_and_one_run)
 {
     begin();

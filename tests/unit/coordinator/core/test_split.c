@@ -107,6 +107,36 @@ Test(split, goes_from_the_parent_to_who_has_least)
     cr_assert(rig_placement(4)->activated);
 }
 
+/* How many processors the agent hears to have all they need, and in which decision. */
+static uint32_t settled_at(const char *agent_id, uint64_t *ret_decision)
+{
+    struct agent_document document;
+    cluster_document(&rig_world.cluster, cluster_agent(&rig_world.cluster, agent_id), &document);
+    cr_assert_eq(document.jobs.count, 1);
+    uint32_t settled = document.jobs.items[0].processors_settled;
+    *ret_decision = document.version.decision;
+    schema_free(&schema_agent_document, &document);
+    return settled;
+}
+
+Test(split, what_it_leaves_behind_may_go_when_it_is_over)
+{
+    uint64_t before, after;
+    rig_add_established();
+    cr_assert_eq(settled_at("a1", &before), 4);
+    bring_to(HANDOFF_STATE_LEARNING);
+    cr_assert_eq(settled_at("a1", &before), 4);
+    rig_teardown();
+    rig_setup();
+    bring_to(HANDOFF_STATE_ACTIVATING);
+    cr_assert_eq(job()->row.processors, 5);
+    cr_assert_eq(settled_at("a1", &before), 4, "its target can still be lost");
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
+    cr_assert_null(rig_handoff(4));
+    cr_assert_eq(settled_at("a1", &after), 5);
+    cr_assert_gt(after, before, "the parent's owner is told, though nothing else changes for it");
+}
+
 Test(split, several_run_one_after_another)
 {
     rig_add_established();
