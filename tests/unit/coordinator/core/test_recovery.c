@@ -67,7 +67,11 @@ static void reply_stamps(struct world *world, const char *incarnation, uint64_t 
     cr_assert_gt(world->calls.count, 0, "Kafka was not asked");
     const struct kafka_call *call = &world->calls.items[0];
     struct kafka_result result = {0};
-    struct stamp stamp = {.processor = stamped_by, .epoch = epoch, .records = API_UNKNOWN};
+    struct stamp stamp = {.processor = stamped_by,
+                          .epoch = epoch,
+                          .records = API_UNKNOWN,
+                          .bound = API_UNKNOWN,
+                          .bound_records = API_UNKNOWN};
     char text[STAMP_TEXT_BYTES];
     cr_assert_eq(call->kind, KAFKA_CALL_STAMPS);
     cr_assert_str_eq(call->group_id, "group-j");
