@@ -88,3 +88,8 @@ def test_expand_auto_gives_each_newcomer_work(broker, daemons, unique, loads):
 @pytest.mark.parametrize("case", splitting.CASES, ids=splitting.name_of)
 def test_expand_survives_kill(broker, daemons, unique, loads, case):
     splitting.run(case, broker, daemons, unique, loads)
+
+
+@pytest.mark.parametrize("case", splitting.CASES, ids=splitting.name_of)
+def test_expand_survives_kill_where_topics_have_grown(broker, daemons, unique, loads, case):
+    splitting.run(case, broker, daemons, unique, loads, grown=True)
