@@ -446,7 +446,10 @@ enum err_code store_read_operation(const struct store *store, sqlite3_stmt *stat
                                       .updated_at = store_column_int(statement, 9),
                                       .processor = store_column_known(statement, 10),
                                       .target = store_column_text(statement, 11),
-                                      .goal = store_column_known(statement, 12)};
+                                      .goal = store_column_known(statement, 12),
+                                      .actor = store_column_text(statement, 14),
+                                      .count_before = store_column_known(statement, 15),
+                                      .count_reached = store_column_known(statement, 16)};
     ret_row->ends.items = ends.ends.items;
     ret_row->ends.count = ends.ends.count;
     return ERR_NONE;

@@ -272,6 +272,9 @@ static enum err_code write_operation(struct store *store, const struct operation
     store_bind_known(statement, 13, row->goal);
     char *ends = store_print_offsets(row->ends.items, row->ends.count);
     store_bind_text(statement, 14, ends);
+    store_bind_text(statement, 15, row->actor);
+    store_bind_known(statement, 16, row->count_before);
+    store_bind_known(statement, 17, row->count_reached);
     enum err_code code = store_run(store, STORE_OPERATION_PUT, reterr);
     free(ends);
     return code;

@@ -261,8 +261,11 @@ struct operation_row {
         size_t count;
     } ends;       /* expand_partitions: by topic then partition, of those before it; else empty */
     int64_t goal; /* expansions: the count that is wanted; API_UNKNOWN */
-    char *reason; /* given by the caller, or NULL */
-    char *error;  /* why it failed, or what it retries; NULL */
+    int64_t count_before;  /* ... that there was when it began, */
+    int64_t count_reached; /* ... and that there is, or was at its end; API_UNKNOWN */
+    char *actor;           /* who asked for it; NULL: a version that did not note it began it */
+    char *reason;          /* given by the caller, or NULL */
+    char *error;           /* why it failed, or what it retries; NULL */
     int64_t created_at;
     int64_t updated_at;
 };

@@ -114,6 +114,8 @@ static struct operation *start(struct step *step, const struct job *job, uint32_
     struct operation *operation = cluster_operation(step->cluster, id);
     struct change change = step_operation_change(operation);
     change.operation.goal = goal;
+    if (actor != NULL)
+        rows_text_set(&change.operation.actor, actor);
     step_change(step, &change);
     step_event(
         step,
@@ -198,6 +200,8 @@ static void begin_split(struct step *step, struct operation *operation, struct j
 void step_advance_expansion(struct step *step, struct operation *operation, struct job *job)
 {
     operation->retry_ms = INT64_MAX; /* only other events bring it on */
+    if (operation->row.count_reached != job->row.processors)
+        step_note_reached(step, operation);
     if (find_split(job) != NULL)
         return;
     if (job->row.processors >= operation->row.goal) {
