@@ -3,7 +3,7 @@
 import pytest
 
 import splitting
-from expanding import CarefulProducer, assert_in_order
+from expanding import CarefulProducer, assert_in_order, linhash, murmur2
 from oracle import check_outputs
 from scene import Scene
 
@@ -73,6 +73,24 @@ def test_expand_processors_of_topics_that_have_grown(broker, daemons, unique, lo
     stage.job.wait_drained()
     check_outputs(broker.bootstrap, stage.job.output, sent, LIMIT_S, provenance_of=[stage.job.input]).assert_exact()
     assert assert_in_order(broker.bootstrap, stage.job.input, stage.job.output) > 0, "keys have moved"
+
+
+def test_expand_keys_that_have_left_are_not_taken_by_their_parent(broker, daemons, unique, loads):
+    """A producer that has known two partitions for longer than `settle` writes a key where it is no more."""
+    spec = {"settle": "1s", "partitioner": "murmur2", "on_error": "skip"}
+    stage = Scene(broker, daemons, unique, loads, partitions=2, processors=2, agents=2, **spec)
+    key = next(key for key in (b"late-%d" % n for n in range(1000)) if linhash(murmur2(key), 2, 4) == 2)
+    broker.produce(stage.job.input, [(key, b"1", 0)])
+    grow(stage.job, partitions=4)
+    grow(stage.job, processors=3)
+    stage.job.wait_active(3)
+    broker.produce(stage.job.input, [(key, b"2", 2)])
+    stage.job.wait_drained()
+    broker.produce(stage.job.input, [(key, b"3", 0)])
+    stage.job.wait("it is passed", lambda _: stage.job.processors()[0]["skipped_error"] == 1, LIMIT_S)
+    broker.produce(stage.job.input, [(key, b"4", 2)])
+    stage.job.wait_drained()
+    check_outputs(broker.bootstrap, stage.job.output, {key: 3}, LIMIT_S).assert_exact()
 
 
 def test_expand_auto_gives_each_newcomer_work(broker, daemons, unique, loads):
