@@ -22,9 +22,10 @@
 #define API_UNKNOWN INT64_C(-1)
 
 /* The agent protocol: an agent and a coordinator work together when their ranges [minimum, version]
- * overlap. */
-#define API_PROTOCOL_VERSION 1
-#define API_PROTOCOL_MINIMUM 1
+ * overlap. 2: settle windows, and bounds of what is inherited. An agent of 1 would pass over these,
+ * and take records of an ancestor for its own: it is not spoken any more. */
+#define API_PROTOCOL_VERSION 2
+#define API_PROTOCOL_MINIMUM 2
 
 /* Limits. Input over them is refused by name before memory is taken. */
 #define API_BODY_BYTES_MAX       (1024 * 1024)      /* of a public request; 413 */
