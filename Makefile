@@ -295,7 +295,7 @@ unit-%:
 
 # ---- what people call ---------------------------------------------------------------------------
 
-.PHONY: setup demo test check system soak model bench bench-handoff asan tsan format format-check tidy cover lint kafka-up kafka-down \
+.PHONY: setup demo test check system soak model bench bench-handoff bench-drain bench-expand asan tsan format format-check tidy cover lint kafka-up kafka-down \
     producer-java install clean help hooks
 
 setup: ## install what this machine lacks to build, demonstrate and test
@@ -343,6 +343,19 @@ bench-handoff: ## measure N=20 hand-overs under RATE=4000 records/s; a JSON line
 	@mkdir -p $(BUILD)/bench
 	@set -o pipefail; scripts/python.sh tests/bench/bench_handoff.py --handoffs $(or $(N),20) --rate $(or $(RATE),4000) \
 	    | tee $(BUILD)/bench/handoff.jsonl
+
+bench-drain: ## measure the drain of one of three agents under RATE=4000 records/s; JSON lines, also in build/bench/drain.jsonl
+	@scripts/setup.sh build test
+	@$(MAKE) all tools
+	@mkdir -p $(BUILD)/bench
+	@set -o pipefail; scripts/python.sh tests/bench/bench_drain.py --rate $(or $(RATE),4000) | tee $(BUILD)/bench/drain.jsonl
+
+bench-expand: ## latency of what does not move in N=3 rounds of expansions under RATE=4000; also in build/bench/expand.jsonl
+	@scripts/setup.sh build test
+	@$(MAKE) all tools
+	@mkdir -p $(BUILD)/bench
+	@set -o pipefail; scripts/python.sh tests/bench/bench_expand.py --rounds $(or $(N),3) --rate $(or $(RATE),4000) \
+	    | tee $(BUILD)/bench/expand.jsonl
 
 asan: ## unit tests and simulator under AddressSanitizer and UBSan
 	@scripts/setup.sh build

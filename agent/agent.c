@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/core/backoff.h"
+#include "agent/crash_list.h"
 #include "agent/expiry.h"
 #include "agent/snapshot_serve.h"
 #include "agent/store.h"
@@ -156,6 +157,13 @@ static void note_skipped(void *arg, const char *directory, const char *reason)
              LOG_END);
 }
 
+static void note_crashed(const struct crash_note *note)
+{
+    log_warn("logic_has_crashed", LOG_STR("job", note->job), LOG_INT("topic", note->topic),
+             LOG_INT("partition", note->partition), LOG_INT("offset", note->offset),
+             LOG_INT("crashes", note->count), LOG_END);
+}
+
 /* Once, before there are tasks. A registration that is said again later tells of the same T2, which
  * is less than is there by then. */
 static void list_kept(struct agent *agent)
@@ -165,6 +173,10 @@ static void list_kept(struct agent *agent)
 
     store_list_kept(agent->config.options->state_dir, agent->config.boot_id, &visitor);
     log_info("kept_states", LOG_INT("count", agent->registration.kept.count), LOG_END);
+    agent->registration.crashes.items =
+        crash_list(agent->config.options->state_dir, &agent->registration.crashes.count);
+    for (size_t i = 0; i < agent->registration.crashes.count; i++)
+        note_crashed(&agent->registration.crashes.items[i]);
 }
 
 static void fill_registration(struct agent *agent)
@@ -442,12 +454,23 @@ static enum agent_leaving say_leaving(const struct agent *agent)
                                                                  : AGENT_LEAVING_RELEASE;
 }
 
+static void copy_crashes(const struct agent_registration *registration, struct agent_report *report)
+{
+    size_t count = registration->crashes.count;
+
+    report->crashes.items = mem_calloc(count, sizeof(*report->crashes.items));
+    report->crashes.count = count;
+    for (size_t i = 0; i < count; i++)
+        schema_copy(&schema_crash_note, &report->crashes.items[i], &registration->crashes.items[i]);
+}
+
 static void report(struct agent *agent, int64_t now_ms)
 {
     struct agent_report made = {.incarnation = mem_strdup(agent->incarnation),
                                 .stopping = is_in(agent, PHASE_LEAVING),
                                 .leaving = say_leaving(agent)};
     task_table_collect(agent->table, &made);
+    copy_crashes(&agent->registration, &made);
     task_table_sending(agent->table);
     agent->report_is_last = made.stopping;
     coordinator_link_report(agent->link, &made);

@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "api/types.h"
 #include "common/mem.h"
 
@@ -19,6 +22,7 @@
 
 struct crash_file {
     char *path;
+    char *build;
     char *prefix; /* "c1 <incarnation> <build> " */
 };
 
@@ -127,16 +131,34 @@ void crash_leave(void)
 
 /* ---- the file */
 
+/* False: it can not be read to its end. */
+static bool digest(int fd, uint64_t *ret_digest)
+{
+    XXH3_state_t state;
+    unsigned char bytes[16 * 1024];
+    ssize_t got;
+
+    (void)XXH3_64bits_reset(&state); /* these fail for NULL only */
+    while ((got = read(fd, bytes, sizeof(bytes))) > 0)
+        (void)XXH3_64bits_update(&state, bytes, (size_t)got);
+    *ret_digest = XXH3_64bits_digest(&state);
+    return got == 0;
+}
+
 char *crash_build(const char *path)
 {
-    struct stat status;
+    uint64_t sum;
+    bool whole;
+    int fd;
 
     if (path == NULL)
         return mem_strdup("builtin");
-    if (stat(path, &status) != 0)
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return mem_strdup("");
-    return mem_printf("%ju-%jd-%jd.%09ld", (uintmax_t)status.st_ino, (intmax_t)status.st_size,
-                      (intmax_t)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    whole = digest(fd, &sum);
+    (void)close(fd); /* only read from */
+    return whole ? mem_printf("%016" PRIx64, sum) : mem_strdup("");
 }
 
 struct crash_file *crash_file_create(const char *directory, const char *incarnation,
@@ -152,7 +174,8 @@ struct crash_file *crash_file_create(const char *directory, const char *incarnat
     }
     free(parent);
     file->path = mem_printf("%s.crashes", directory);
-    file->prefix = mem_printf("c1 %s %s ", incarnation, build[0] != '\0' ? build : "?");
+    file->build = mem_strdup(build[0] != '\0' ? build : "?");
+    file->prefix = mem_printf("c1 %s %s ", incarnation, file->build);
     return file;
 }
 
@@ -161,14 +184,15 @@ void crash_file_destroy(struct crash_file *file)
     if (file == NULL)
         return;
     free(file->path);
+    free(file->build);
     free(file->prefix);
     free(file);
 }
 
 /* The end of the file as a text; its first line may be cut. */
-static void read_tail(const struct crash_file *file, char *ret_text, size_t bytes_max)
+static void read_tail(const char *path, char *ret_text, size_t bytes_max)
 {
-    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     off_t end;
     ssize_t bytes = 0;
 
@@ -184,29 +208,28 @@ static void read_tail(const struct crash_file *file, char *ret_text, size_t byte
 }
 
 /* False: the line is not of this build of the logic, or not whole. */
-static bool read_line(const struct crash_file *file, const char *line,
-                      struct crash_place *ret_place)
+static bool read_line(const char *prefix, const char *line, struct crash_place *ret_place)
 {
     int used = 0;
 
-    if (strncmp(line, file->prefix, strlen(file->prefix)) != 0)
+    if (strncmp(line, prefix, strlen(prefix)) != 0)
         return false;
-    line += strlen(file->prefix);
+    line += strlen(prefix);
     return sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNd64 "%n", &ret_place->topic,
                   &ret_place->partition, &ret_place->offset, &used) == 3 &&
            line[used] == '\0' && ret_place->offset >= 0;
 }
 
-uint32_t crash_file_count(const struct crash_file *file, struct crash_place *ret_place)
+static uint32_t count_in_a_row(const char *path, const char *prefix, struct crash_place *ret_place)
 {
     char text[TAIL_BYTES + 1], *rest = text, *line;
     uint32_t count = 0;
 
-    read_tail(file, text, sizeof(text));
+    read_tail(path, text, sizeof(text));
     while ((line = strsep(&rest, "\n")) != NULL && rest != NULL) {
         struct crash_place place;
 
-        if (!read_line(file, line, &place)) {
+        if (!read_line(prefix, line, &place)) {
             count = 0;
             continue;
         }
@@ -218,4 +241,51 @@ uint32_t crash_file_count(const struct crash_file *file, struct crash_place *ret
         count++;
     }
     return count;
+}
+
+uint32_t crash_file_count(const struct crash_file *file, struct crash_place *ret_place)
+{
+    return count_in_a_row(file->path, file->prefix, ret_place);
+}
+
+/* What the last whole line is of: "c1 <incarnation> <build> ..." */
+static bool read_last(const char *path, char **ret_incarnation, char **ret_build)
+{
+    char text[TAIL_BYTES + 1], incarnation[LINE_BYTES_MAX], build[LINE_BYTES_MAX];
+    char *rest = text, *line, *last = NULL;
+
+    read_tail(path, text, sizeof(text));
+    while ((line = strsep(&rest, "\n")) != NULL && rest != NULL)
+        last = line;
+    if (last == NULL || strlen(last) >= LINE_BYTES_MAX ||
+        sscanf(last, "c1 %255s %255s ", incarnation, build) != 2)
+        return false;
+    *ret_incarnation = mem_strdup(incarnation);
+    *ret_build = mem_strdup(build);
+    return true;
+}
+
+bool crash_file_last(const char *path, char **ret_incarnation, char **ret_build,
+                     struct crash_place *ret_place, uint32_t *ret_count)
+{
+    char *incarnation, *build, *prefix;
+
+    if (!read_last(path, &incarnation, &build))
+        return false;
+    prefix = mem_printf("c1 %s %s ", incarnation, build);
+    *ret_count = count_in_a_row(path, prefix, ret_place);
+    free(prefix);
+    if (*ret_count == 0) {
+        free(incarnation);
+        free(build);
+        return false;
+    }
+    *ret_incarnation = incarnation;
+    *ret_build = build;
+    return true;
+}
+
+const char *crash_file_build(const struct crash_file *file)
+{
+    return file->build;
 }

@@ -1,7 +1,8 @@
 /*
  * Logic that crashes takes the agent's process with it, again and again if a record is the cause:
  * the agent starts anew, replays, meets the record. This remembers at which record the process
- * ended, so that a task that would only end it once more is not begun (S31).
+ * ended, so that a task that would only end it once more is not begun (S31). Other agents are told
+ * of it by way of the coordinator (agent/crash_list.h), and count it with their own.
  *
  * The record is a line in a file beside the task's state, `<processor>.crashes`, written by the
  * signal's handler while the thread is inside of process(). A kill -9, a crash of anything else,
@@ -18,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* So many crashes in a row at one record are enough. */
+/* So many crashes at one record are enough, in a row on one agent, and of all agents together. */
 #define CRASHES_MAX 3
 
 struct crash_place { /* of a record */
@@ -47,8 +48,15 @@ void crash_file_destroy(struct crash_file *file); /* NULL is fine */
  */
 uint32_t crash_file_count(const struct crash_file *file, struct crash_place *ret_place);
 
-/* What is at this path: its inode, size and time of change; "builtin" for NULL, "" when it can not
- * be told. free() */
+const char *crash_file_build(const struct crash_file *file); /* as its lines have it; borrowed */
+
+/* The last crashes in a row of whatever logic is noted in the file at `path`, with its incarnation
+ * and build, which the caller frees. False: there are none. */
+bool crash_file_last(const char *path, char **ret_incarnation, char **ret_build,
+                     struct crash_place *ret_place, uint32_t *ret_count);
+
+/* What is at this path: a digest of the file, the same on every host; "builtin" for NULL, "" when
+ * it can not be told. free() */
 char *crash_build(const char *path);
 
 /* The calling thread is about to be inside of the logic with this record, and is out of it again.

@@ -332,7 +332,7 @@ static void commit(struct task_thread *thread)
     enum err_code code;
     struct err err;
 
-    HOOK_HERE(thread, "commit_before");
+    HOOK_HERE_OF(thread, "commit_before");
     list = consumer_commit_list(thread->consumer, &thread->core);
     code =
         producer_commit(thread->producer, list, thread->job.spec.group_id, KAFKA_TIMEOUT_MS, &err);
@@ -340,7 +340,7 @@ static void commit(struct task_thread *thread)
     if (code == ERR_NONE && thread->job.spec.delivery == DELIVERY_AT_LEAST_ONCE)
         code = consumer_commit(thread->consumer, &thread->core, KAFKA_TIMEOUT_MS, &err);
     if (code == ERR_NONE) {
-        HOOK_HERE(thread, "commit_after");
+        HOOK_HERE_OF(thread, "commit_after");
         thread->counters.commits++;
         (void)task_thread_event(thread, TASK_EVENT_COMMIT_DONE, NULL, NULL);
         return;

@@ -172,6 +172,7 @@ enum task_grow_result task_grow_try(struct task_thread *thread, const struct doc
     log_info("task_grown", LOG_STR("job", job->name), LOG_INT("processor", task->processor),
              LOG_INT("partitions_before", (int64_t)before),
              LOG_INT("partitions", (int64_t)thread->core.partition_count), LOG_END);
+    HOOK_HERE(thread, "grown");
     if (code != ERR_NONE)
         (void)task_thread_event(thread, TASK_EVENT_ASSIGN_FAILED, "kafka_unreachable", err.text);
     return TASK_GROW_DONE;

@@ -27,6 +27,14 @@
 #define HOOK_HERE(thread, point)                                                                   \
     HOOK_AT(point, "%s/%u/%s", (thread)->job.name, (thread)->desired.processor,                    \
             task_phase_name((enum task_phase)(thread)->core.phase.state))
+/* The same, and `point`_of, whose place is job/processor/how many partitions the task has: what
+ * comes first after it has grown. */
+#define HOOK_HERE_OF(thread, point)                                                                \
+    do {                                                                                           \
+        HOOK_HERE(thread, point);                                                                  \
+        HOOK_AT(point "_of", "%s/%u/%zu", (thread)->job.name, (thread)->desired.processor,         \
+                (thread)->core.partition_count);                                                   \
+    } while (0)
 
 struct task_event_slot { /* an event with a text of its own, waiting for its turn */
     struct task_event event;
@@ -181,8 +189,13 @@ void task_split_forget(struct task_thread *thread);
 /* ---- task_crash.c */
 
 void task_crash_open(struct task_thread *thread); /* the logic has been opened */
-/* True: an event says at which record the logic has ended the process, again and again. */
+/* True: an event says at which record the logic has ended agents, again and again. */
 bool task_crash_stops(struct task_thread *thread);
+/* The same of one record, for a task that was begun before it was told, or as a learner: an event
+ * is queued. */
+bool task_crash_refuses(struct task_thread *thread, size_t index, int64_t offset);
+/* It was stopped because of others' crashes, and those that it is told now are others. */
+bool task_crash_is_news(const struct task_thread *thread, const struct document_task *task);
 
 /* ---- task_act.c */
 

@@ -149,6 +149,8 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
 
     if (record->key.data == NULL)
         return pass_keyless(thread, index, record->offset, silent);
+    if (!silent && task_crash_refuses(thread, index, record->offset))
+        return false;
     crash_enter(thread->crashes,
                 (struct crash_place){lineage->topic, lineage->partition, record->offset});
     code = logic_apply(thread->logic, thread->store, place, record, silent ? NULL : &sink, &err);
@@ -196,6 +198,8 @@ static uint32_t place_key(const struct task_thread *thread, const struct baton_r
 
     if (thread->job.partitions == thread->job.partitions_initial || record->key.data == NULL ||
         !make_map(&thread->job, &map))
+        return NO_PLACE;
+    if (!key_has_place(map.hash, record->key.bytes))
         return NO_PLACE;
     return key_partition(&map, record->key.data, record->key.bytes);
 }

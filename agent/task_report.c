@@ -186,6 +186,8 @@ static void report_windows(const struct task_thread *thread, struct task_report 
                                    .old_at = from->window.old_at,
                                    .settled = task_settled(&thread->core, i),
                                    .stale = from->window.stale};
+        if (task_settled(&thread->core, i) != API_UNKNOWN)
+            HOOK_HERE(thread, "window_settled");
     }
 }
 

@@ -218,7 +218,8 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     event->desired = desired;
     event->offsets = task_told_rested(thread, task);
     event->chosen = task_told_chosen(thread, task);
-    event->restart = respec || !task_told_same_skips(task, &thread->desired);
+    event->restart =
+        respec || !task_told_same_skips(task, &thread->desired) || task_crash_is_news(thread, task);
     thread->core.config.commit_interval_ms = job->spec.commit_interval_ms;
     thread->core.config.acceptable_lag = job->spec.acceptable_lag;
     thread->core.config.settle_ms = task_told_settle_ms(job);
@@ -349,7 +350,7 @@ static bool is_done(const struct task_thread *thread)
 static void turn(struct task_thread *thread)
 {
     struct task_event tick = {.kind = TASK_EVENT_TICK};
-    bool worked = false;
+    bool worked = false, cleared;
     int64_t now_ms;
 
     serve_inbox(thread);
@@ -367,7 +368,10 @@ static void turn(struct task_thread *thread)
     step(thread, &tick);
     drain_events(thread);
     task_report_publish(thread, now_ms);
-    if (!task_take_cleared(&thread->core) && !worked && !is_done(thread))
+    cleared = task_take_cleared(&thread->core);
+    if (cleared)
+        HOOK_HERE(thread, "gate_open");
+    if (!cleared && !worked && !is_done(thread))
         task_thread_wait(thread, thread->wake_ms);
 }
 

@@ -176,5 +176,7 @@ void task_told_windows(struct task_thread *thread)
                                         .end = window->end,
                                         .fence = window->fence};
         task_tell_window(&thread->core, i, &told, now_ms);
+        if (told.fence != API_UNKNOWN)
+            HOOK_HERE(thread, "window_closed");
     }
 }

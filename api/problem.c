@@ -287,11 +287,10 @@ static const struct problem_entry entries[] = {
     OF_JOB("logic_missing", 0, CRITICAL, "An agent does not have the job's logic",
            "Put the plugin, in the version that the detail names, into the agent's plugin folder; "
            "it is looked for again by itself."),
-    OF_JOB(
-        "logic_crashed", 0, CRITICAL, "The logic has ended the agent's process again and again",
-        "The processor is not begun on that agent any more, its other tasks go on. Pass the "
-        "record that the detail names (POST /v1/jobs/{job}/skips), or install a corrected plugin "
-        "and restart the agent."),
+    OF_JOB("logic_crashed", 0, CRITICAL, "The logic has ended agents' processes again and again",
+           "The processor stops at the record on every agent, other tasks go on. Pass the record "
+           "that the detail names (POST /v1/jobs/{job}/skips), or install a corrected plugin and "
+           "restart the agents."),
     OF_JOB("output_failed", 0, CRITICAL, "Outputs can not be written",
            "Check that the output topic exists, that the agent may write to it, and that the "
            "record is not larger than it takes; the detail has the broker's answer."),

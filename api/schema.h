@@ -75,13 +75,13 @@ extern const struct schema_type schema_job_spec, schema_agent_offer, schema_agen
     schema_eligibility_view, schema_eligibility_request, schema_drain_request,
     schema_drain_left_view, schema_drain_view, schema_version_view, schema_problem_body,
     schema_document_job, schema_document_task, schema_document_source, schema_task_report,
-    schema_input_offset, schema_kept_state, schema_tag, schema_follow, schema_job_logic,
-    schema_partition_progress, schema_task_problem, schema_partition_view, schema_map_partition,
-    schema_field_error, schema_standby_view, schema_chosen_offset, schema_record_view,
-    schema_skip_request, schema_skip_view, schema_skip_page, schema_offsets_request,
-    schema_offset_choice_view, schema_offsets_view, schema_plan_request, schema_plan_move,
-    schema_plan_view, schema_backup_view, schema_expansion_request, schema_expansion_plan,
-    schema_settle_window, schema_window_report, schema_ancestor_bound;
+    schema_input_offset, schema_kept_state, schema_crash_note, schema_tag, schema_follow,
+    schema_job_logic, schema_partition_progress, schema_task_problem, schema_partition_view,
+    schema_map_partition, schema_field_error, schema_standby_view, schema_chosen_offset,
+    schema_record_view, schema_skip_request, schema_skip_view, schema_skip_page,
+    schema_offsets_request, schema_offset_choice_view, schema_offsets_view, schema_plan_request,
+    schema_plan_move, schema_plan_view, schema_backup_view, schema_expansion_request,
+    schema_expansion_plan, schema_settle_window, schema_window_report, schema_ancestor_bound;
 
 const struct schema_type *schema_type_at(size_t index); /* every type once; NULL past the end */
 

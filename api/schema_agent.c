@@ -115,6 +115,8 @@ static const struct schema_field agent_registration_fields[] = {
                   .help = "Properties of the host, like its zone."),
     FIELD_OBJECTS(agent_registration, kept, kept_state, API_TASKS_MAX,
                   .help = "State that the agent has on its disk."),
+    FIELD_OBJECTS(agent_registration, crashes, crash_note, API_TASKS_MAX,
+                  .help = "Where logic has ended earlier processes of this agent."),
     FIELD_UUID(agent_registration, cluster,
                .help = "UUID of the cluster that this start works for; null: none yet."),
     FIELD_VERSION(agent_registration, document,
@@ -194,6 +196,23 @@ static const struct schema_field document_source_fields[] = {
 };
 SCHEMA_TYPE(document_source, "An agent that has a copy of a task's state.");
 
+static const struct schema_field crash_note_fields[] = {
+    FIELD_NAME(crash_note, job, .required = true, .help = "Name of the job."),
+    FIELD_UUID(crash_note, job_incarnation, .required = true, .help = "Which job of that name."),
+    FIELD_AGENT_ID(crash_note, agent, .help = "Name of the agent; null in what it says itself."),
+    FIELD_STRING(crash_note, build, 1, API_BUILD_BYTES, .required = true,
+                 .help = "Digest of the logic's file; crashes of another do not count."),
+    FIELD_UINT32(crash_note, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the input topic."),
+    FIELD_UINT32(crash_note, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Partition of the record."),
+    FIELD_INT64(crash_note, offset, 0, INT64_MAX, .required = true,
+                .help = "Offset of the record."),
+    FIELD_UINT32(crash_note, count, 1, UINT32_MAX, .required = true,
+                 .help = "Crashes in a row at this record."),
+};
+SCHEMA_TYPE(crash_note, "Crashes of the logic at one record, on one agent.");
+
 static const struct schema_field document_task_fields[] = {
     FIELD_NAME(document_task, job, .required = true, .help = "Name of the job."),
     FIELD_UINT32(document_task, processor, 0, API_PARTITIONS_MAX - 1, .required = true,
@@ -236,6 +255,8 @@ static const struct schema_field document_task_fields[] = {
                  .help = "Token to ask them with; null: there are none."),
     FIELD_STRINGS(document_task, readers, API_AGENTS_MAX, 64,
                   .help = "Tokens of those who may have a snapshot of this task's state."),
+    FIELD_OBJECTS(document_task, crashes, crash_note, API_AGENTS_MAX,
+                  .help = "Where other agents' processes were ended by this logic."),
 };
 SCHEMA_TYPE(document_task, "A task that an agent shall have.");
 
@@ -361,6 +382,8 @@ static const struct schema_field agent_report_fields[] = {
                        "has; release: others shall take that over without waiting for it."),
     FIELD_OBJECTS(agent_report, tasks, task_report, API_TASKS_MAX, .required = true,
                   .help = "The tasks that there are."),
+    FIELD_OBJECTS(agent_report, crashes, crash_note, API_TASKS_MAX,
+                  .help = "Where logic has ended earlier processes of this agent."),
 };
 SCHEMA_TYPE(agent_report, "What an agent has and does at this moment.");
 

@@ -513,6 +513,7 @@ static const struct schema_type *const types[] = {
     &schema_ancestor_bound,
     &schema_window_report,
     &schema_kept_state,
+    &schema_crash_note,
     &schema_agent_registration,
     &schema_agent_welcome,
     &schema_document_job,

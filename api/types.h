@@ -36,6 +36,7 @@
 #define API_TOPIC_BYTES_MAX      249 /* Kafka's own limit, [a-zA-Z0-9._-]+ but not "." and ".." */
 #define API_GROUP_BYTES_MAX      249
 #define API_TEXT_BYTES_MAX       1024 /* reasons and details */
+#define API_BUILD_BYTES          64   /* that tell one build of a logic from another */
 #define API_CONFIG_BYTES_MAX     (64 * 1024)
 #define API_INPUTS_MAX           16
 #define API_PARTITIONS_MAX       10000
@@ -186,6 +187,18 @@ struct kept_state {
     } learned; /* T2 */
 };
 
+/* Crashes in a row of a job's logic at one record, on one agent (D3.8). */
+struct crash_note {
+    char *job;
+    char *job_incarnation;
+    char *agent; /* in a document; NULL in a report: who sends it */
+    char *build; /* of the logic, the same for the same file on every host */
+    uint32_t topic;
+    uint32_t partition;
+    int64_t offset;
+    uint32_t count;
+};
+
 /* A document's version: (coordinator's start number, number of its last durable decision); "3.17"
  * in JSON. */
 struct document_version {
@@ -219,6 +232,10 @@ struct agent_registration {
         struct kept_state *items;
         size_t count;
     } kept;
+    struct {
+        struct crash_note *items;
+        size_t count;
+    } crashes; /* as in each report: it may be given a task before it makes one */
 
     /* What a coordinator may not know that has lost its database, or has an older one. */
     char *cluster;                    /* that this start works for; NULL: none yet */
@@ -315,6 +332,10 @@ struct document_task {
         char **items;
         size_t count;
     } readers; /* tokens with which others may have a snapshot of this task's state */
+    struct {
+        struct crash_note *items;
+        size_t count;
+    } crashes; /* of other agents, in S1 */
 };
 
 /* GET /agent/v1/agents/{id}/assignment?incarnation=&after=&wait= : all tasks that the agent shall
@@ -414,6 +435,10 @@ struct agent_report {
         struct task_report *items;
         size_t count;
     } tasks;
+    struct {
+        struct crash_note *items;
+        size_t count;
+    } crashes; /* that ended earlier runs of the agent, as its disk says */
 };
 
 struct follow { /* T1 for one learner, one vector of one commit of its owner */

@@ -74,7 +74,8 @@ static void count_record(struct sampling *sampling, const rd_kafka_message_t *me
                          struct progress *progress)
 {
     struct kafka_sample *sample = sampling->sample;
-    if (message->key == NULL) {
+    /* librdkafka's consistent_random takes an empty key for none: where it lies says nothing. */
+    if (message->key == NULL || message->key_len == 0) {
         sample->keyless++;
         return;
     }

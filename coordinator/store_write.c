@@ -434,12 +434,23 @@ static void pass_handoffs(const struct update *update, const char *name)
     }
 }
 
+/* The points of a settle window, for tests: the place is job/open or job/closed. */
+static void pass_windows(const struct update *update, const char *name)
+{
+    for (size_t i = 0; i < update->changes.count; i++) {
+        const struct window_row *row = &update->changes.items[i].window;
+        if (update->changes.items[i].kind == CHANGE_WINDOW)
+            HOOK_AT(name, "%s/%s", row->job, row->window.fence == API_UNKNOWN ? "open" : "closed");
+    }
+}
+
 enum err_code store_commit(struct store *store, const struct update *update, struct err *reterr)
 {
     if (update->changes.count == 0)
         return ERR_NONE;
     pass_handoffs(update, "handoff_before_commit");
     pass_operations(update, "operation_before_commit");
+    pass_windows(update, "window_before_commit");
     (void)store_statement(store, STORE_BEGIN);
     enum err_code code = store_run(store, STORE_BEGIN, reterr);
     if (code == ERR_NONE)
@@ -453,6 +464,7 @@ enum err_code store_commit(struct store *store, const struct update *update, str
     if (code == ERR_NONE) {
         pass_handoffs(update, "handoff_after_commit");
         pass_operations(update, "operation_after_commit");
+        pass_windows(update, "window_after_commit");
     }
     return code;
 }

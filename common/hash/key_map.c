@@ -10,6 +10,11 @@ uint32_t key_hash(enum key_hash hash, const void *key, size_t bytes)
     return hash == KEY_HASH_MURMUR2 ? murmur2(key, bytes) & ~SIGN_BIT : crc32_hash(key, bytes);
 }
 
+bool key_has_place(enum key_hash hash, size_t bytes)
+{
+    return hash != KEY_HASH_CRC32 || bytes > 0;
+}
+
 uint32_t key_partition(const struct key_map *map, const void *key, size_t bytes)
 {
     return linhash_bucket(key_hash(map->hash, key, bytes), map->partitions);

@@ -5,6 +5,7 @@
 #ifndef BATON_COMMON_HASH_KEY_MAP_H
 #define BATON_COMMON_HASH_KEY_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,10 @@ struct key_map {
 
 /* What producers take for the key's hash: murmur2 without its sign bit. */
 uint32_t key_hash(enum key_hash hash, const void *key, size_t bytes);
+
+/* Whether producers by that hash agree where the key belongs. Not on the empty one by crc32:
+ * librdkafka's consistent_random takes it for none and puts it anywhere, other clients do not. */
+bool key_has_place(enum key_hash hash, size_t bytes);
 
 uint32_t key_partition(const struct key_map *map, const void *key, size_t bytes);
 

@@ -40,6 +40,7 @@ void cluster_finish_processor(struct processor *processor)
     free(processor->told.items);
     free(processor->waits);
     free(processor->waits_for);
+    cluster_forget_lost(processor);
     free(processor->avoid);
 }
 
@@ -120,6 +121,7 @@ void cluster_destroy_agent(struct agent *agent)
     if (agent == NULL)
         return;
     cluster_clear_kept(agent);
+    cluster_clear_crashes(agent);
     cluster_clear_strays(agent);
     free(agent->strays.items);
     rows_finish_agent(&agent->row);

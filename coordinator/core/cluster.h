@@ -83,6 +83,9 @@ enum standby_lack {
     STANDBY_LACK_TARGET /* none: the target of its hand-over is in the place of one */
 };
 
+/* As many as crashes at one record are enough. */
+#define CLUSTER_LOST_MAX 3
+
 struct processor {
     struct placement_row placement;
     struct processor_observed observed;
@@ -114,6 +117,9 @@ struct processor {
     int64_t active_since_ms; /* 0: the owner does not report it active */
     int64_t fence_retry_ms;  /* earliest time at which a FENCED rightful owner gets a new epoch */
     int64_t fence_backoff_ms;
+    char
+        *lost[CLUSTER_LOST_MAX]; /* owners that it was taken from because they were lost, the last
+                                    ones, and have not been back; NULL: no more (cluster_crash.c) */
 };
 
 /* What Kafka's description of the topics says is wrong with a job that runs: see watch.h. */
@@ -211,6 +217,10 @@ struct agent {
         struct kept_state *items;
         size_t count, capacity;
     } kept; /* states on its disk: as it registered with them, or left them since */
+    struct {
+        struct crash_note *items;
+        size_t count;
+    } crashes; /* of logic, that ended its processes, by its last report (cluster_crash.c) */
     struct {
         struct stray_task *items;
         size_t count, capacity;
@@ -439,7 +449,17 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
 void cluster_describe_seeds(const struct cluster *cluster, const struct job *job,
                             const struct processor *processor, const struct agent *agent,
                             struct document_task *task);
-/* Changes when what that says does, of any agent. */
+/* Where the logic has crashed other agents, in the agent's task if it is the owner's. */
+void cluster_describe_crashes(const struct cluster *cluster, const struct job *job,
+                              const struct agent *agent, struct document_task *task);
+/* The record is of a partition that the processor owns. */
+bool cluster_crash_concerns(const struct job *job, const struct crash_note *note,
+                            uint32_t processor);
+void cluster_clear_crashes(struct agent *agent);
+/* The processor was taken from a lost owner; it has worked for a while since. */
+void cluster_note_lost(struct processor *processor, const char *agent_id);
+void cluster_forget_lost(struct processor *processor);
+/* Changes when what cluster_describe_seeds says does, of any agent. */
 uint64_t cluster_digest_seeds(const struct cluster *cluster, const struct job *job,
                               const struct processor *processor);
 

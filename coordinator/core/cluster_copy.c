@@ -38,6 +38,8 @@ static void own_processor(struct processor *processor)
     processor->avoid = rows_text_copy(processor->avoid);
     processor->waits = rows_text_copy(processor->waits);
     processor->waits_for = rows_text_copy(processor->waits_for);
+    for (size_t i = 0; i < CLUSTER_LOST_MAX; i++)
+        processor->lost[i] = rows_text_copy(processor->lost[i]);
     processor->stored.items = mem_memdup(
         processor->stored.items, processor->stored.count * sizeof(*processor->stored.items));
     processor->told.items =
@@ -100,6 +102,9 @@ static struct agent *copy_agent(const struct agent *agent)
     copy->kept.capacity = copy->kept.count;
     for (size_t i = 0; i < copy->kept.count; i++)
         schema_copy(&schema_kept_state, &copy->kept.items[i], &agent->kept.items[i]);
+    copy->crashes.items = mem_calloc(agent->crashes.count, sizeof(*copy->crashes.items));
+    for (size_t i = 0; i < copy->crashes.count; i++)
+        schema_copy(&schema_crash_note, &copy->crashes.items[i], &agent->crashes.items[i]);
     copy->strays.items =
         mem_memdup(agent->strays.items, agent->strays.count * sizeof(*agent->strays.items));
     copy->strays.capacity = copy->strays.count;

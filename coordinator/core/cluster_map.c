@@ -205,6 +205,7 @@ static void describe_tasks(const struct cluster *cluster, const struct job *job,
         struct document_task *task = &document->tasks.items[document->tasks.count++];
         describe_task(job, processor, role, task);
         cluster_describe_seeds(cluster, job, processor, agent, task);
+        cluster_describe_crashes(cluster, job, agent, task);
     }
 }
 

@@ -363,6 +363,10 @@ void step_agent_register(struct step *step)
     agent->kept.count = agent->kept.capacity = registration->kept.count;
     registration->kept.items = NULL;
     registration->kept.count = 0;
+    step_take_crashes(step, agent, registration->crashes.items, registration->crashes.count);
+    registration->crashes.items = NULL;
+    registration->crashes.count = 0;
+    step_lost_is_back(step, agent);
     step->place = true;
     answer_welcome(step, agent->row.protocol);
 }

@@ -220,6 +220,8 @@ void step_handoff_force(struct step *step, const struct job *job, struct process
                                     ? cluster_agent(step->cluster, processor->placement.agent)
                                     : NULL;
     bool before = handoff == NULL || handoff_before_release(handoff->row.state);
+    if (owner != NULL && owner != target && owner->row.state == AGENT_STATE_LOST)
+        cluster_note_lost(processor, owner->row.agent_id);
     struct change change;
     if (handoff == NULL) {
         change = step_handoff_make_row(step, job, processor, target);

@@ -192,6 +192,11 @@ struct plan;
 void step_note_taken_over(struct step *step, struct job *job, struct agent *owner);
 /* It is heard of again; before its state says so. */
 void step_note_return(struct step *step, struct agent *agent);
+/* What the agent says of logic that has ended it; takes the notes. */
+void step_take_crashes(struct step *step, struct agent *agent, struct crash_note *notes,
+                       size_t count);
+/* It says itself now what it was lost of. */
+void step_lost_is_back(struct step *step, const struct agent *agent);
 /* It may receive processors again: to the jobs that it owns nothing of it is a newcomer. */
 void step_note_uncordoned(struct step *step, const struct agent *agent);
 void step_list_newcomers(const struct step *step, struct placing *placing);

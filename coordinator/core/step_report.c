@@ -30,6 +30,7 @@ static void is_active(struct step *step, struct processor *processor, const stru
     if (now_ms - processor->active_since_ms >= FENCE_CALM_MS) {
         processor->fence_backoff_ms = 0;
         processor->fence_retry_ms = 0;
+        cluster_forget_lost(processor); /* no record has ended it for so long */
     }
     if (placement->activated && placement->trouble == NULL)
         return;
@@ -305,6 +306,9 @@ void step_report(struct step *step)
     if (agent->stopping && !report->stopping)
         step->place = true; /* it stays, after all */
     agent->stopping = report->stopping;
+    step_take_crashes(step, agent, report->crashes.items, report->crashes.count);
+    report->crashes.items = NULL;
+    report->crashes.count = 0;
     step_drain_wished(step, agent, report->leaving);
     cluster_clear_strays(agent);
     for (size_t i = 0; i < report->tasks.count; i++)

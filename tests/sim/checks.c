@@ -491,10 +491,9 @@ bool checks_is_halted(const struct world *world, uint32_t processor, size_t agen
     return false;
 }
 
-/* An expansion waits for what is halted, too: its partitions have no owner then. */
 void checks_end(struct world *world)
 {
-    for (size_t i = 0; i < world->adopted; i++) {
+    for (size_t i = 0; i < world->kafka.partition_count; i++) {
         if (world->halted[kafka_processor_of(&world->kafka, i)])
             continue;
         if (world->checks.committed[i] != kafka_end_of(&world->kafka, i))

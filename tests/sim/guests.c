@@ -55,12 +55,12 @@ void guests_after_step(struct world *world, const struct coord_event *event)
 {
     const struct job *job = host_job(world);
     bool told = event->kind == COORD_EVENT_KAFKA && event->kafka.id == world->guests.call &&
-                !event->kafka.failed;
+                !event->kafka.failed &&
+                world->host.cluster.recovery.state == RECOVERY_NONE; /* else it decides nothing */
 
     if (event->kind == COORD_EVENT_REPORT)
         note_rested(world, job);
-    /* Before it knows that its database is the newest it decides nothing, and looks again. */
-    if (!told || world->host.cluster.recovery.state != RECOVERY_NONE)
+    if (!told)
         return;
     world->tally->of[TALLY_GUESTS] += world->guests.members > 0;
     world->tally->of[TALLY_FROZEN] +=

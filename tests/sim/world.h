@@ -99,7 +99,6 @@ struct world {
     bool handing_over;                    /* the sweep's hand-over has begun ... */
     uint32_t handing_from;                /* ... at this action of the victim */
     bool halted[KAFKA_PROCESSORS_MAX];    /* in the end: rightly */
-    size_t adopted;                       /* in the end: partitions that the job has */
     char incarnation[API_UUID_BYTES + 1]; /* of the job, once there is one */
     struct sim_guests guests;             /* in its group */
     struct kafka_model kafka;

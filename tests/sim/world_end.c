@@ -63,7 +63,6 @@ static bool is_read(const struct world *world, uint32_t processor)
 
         if (!task->core.partitions[i].owned)
             continue;
-
         if (task->core.partitions[i].t1 != end || world->checks.committed[partition] != end)
             return false;
     }
@@ -131,6 +130,8 @@ static const char *miss_of_job(const struct world *world, const struct job *job)
     }
     if (job->nascent && !is_halted(world, cluster_parent(job, (uint32_t)job->processors.count)))
         return "a split that has not ended";
+    if (world->kafka.partition_count > job->row.partitions)
+        return "partitions that the job does not have yet"; /* which nobody would read */
     /* A move of what is halted waits until it works again. */
     return !halted && has_operations(world) ? "an operation that has not ended" : NULL;
 }
@@ -309,7 +310,6 @@ static void note_halted(struct world *world)
     const struct job *job = host_job(world);
     const struct processor *nascent = cluster_nascent(job);
 
-    world->adopted = job->row.partitions;
     for (uint32_t i = 0; i < job->processors.count; i++)
         world->halted[i] = is_halted(world, i);
     if (nascent != NULL)

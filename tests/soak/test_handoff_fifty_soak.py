@@ -1,8 +1,8 @@
 """S32: an agent joins that is owed fifty processors at once. Learners are throttled, and what does not move keeps its latency."""
 
 import pytest
-from bench_handoff import Recorder, now_us
 from latency import percentile
+from rig import Recorder, now_us
 
 from scene import Scene
 from waiting import wait_until

@@ -5,6 +5,7 @@ old partition before it writes to the new one. The one here does, so that what t
 values tell it.
 """
 
+import contextlib
 import functools
 import random
 import threading
@@ -13,11 +14,11 @@ import time
 import make_partitions
 from confluent_kafka import KafkaException, Producer
 
-from oracle import HEADER_OFFSET, HEADER_PARTITION, TopicReader
+from oracle import HEADER_OFFSET, HEADER_PARTITION, TopicReader, check_outputs
 from producer import key_of
 from waiting import wait_until
 
-LIMIT_S = 60
+LIMIT_S = 90
 
 
 def murmur2(key):
@@ -90,6 +91,12 @@ class CarefulProducer:
             wait_until(known, LIMIT_S, f"the producer knows {count} partitions", ignoring=(KafkaException,))
             self._count = count
 
+    @contextlib.contextmanager
+    def silent(self):
+        """What it would have sent meanwhile, it sends at once afterwards: one that was cut off, and has buffered it."""
+        with self._lock:
+            yield
+
     def wait_more(self, records):
         target = self._acknowledged + records
         wait_until(lambda: self._failure or self._acknowledged >= target, LIMIT_S, f"{records} more records are there")
@@ -157,3 +164,17 @@ def assert_in_order(bootstrap, source, output, prefix="key-"):
     return len(check.moved)
 
 
+def assert_exact_and_in_order(job, sent, prefixes=("key-",)):
+    """Of the job's records, and of the keys of each producer. How many keys have moved."""
+    check_outputs(job.broker.bootstrap, job.output, sent, LIMIT_S, provenance_of=[job.input]).assert_exact()
+    return sum(assert_in_order(job.broker.bootstrap, job.input, job.output, prefix) for prefix in prefixes)
+
+
+def wait_settled(job, limit_s=LIMIT_S):
+    job.wait("all settle windows are closed", lambda status: status["windows_open"] == 0, limit_s)
+
+
+def keys_of(partition, initial, now, count=1):
+    """Keys that belong there."""
+    keys = (b"of-%d-%d" % (partition, n) for n in range(100_000))
+    return [key for key in keys if linhash(murmur2(key), initial, now) == partition][:count]

@@ -114,9 +114,10 @@ class Scene:
         self.wait_outputs(rate // 4, seen)
         return self._running[-1]
 
-    def history(self, total, keys=KEYS):
+    def history(self, total, keys=KEYS, **options):
         self._seed += 1
-        self._add(self._loads(self.broker.bootstrap, self.job.input, keys=keys, seed=self._seed, total=total).wait(LIMIT_S))
+        load = self._loads(self.broker.bootstrap, self.job.input, keys=keys, seed=self._seed, total=total, **options)
+        self._add(load.wait(LIMIT_S))
 
     def outputs(self):
         """As many as there are, control records and what was aborted among them."""
@@ -173,7 +174,7 @@ class Held:
     """
 
     def __init__(self, daemons, agent, point, passes=1):
-        self._agent = agent
+        self.agent = agent
         self._fifo = daemons.directory / f"hold-{agent.name}"
         os.mkfifo(self._fifo)
         agent.environment |= {"BATON_HOOK": f"{point}:{passes}:hold", "BATON_HOOK_FIFO": str(self._fifo)}
@@ -185,13 +186,23 @@ class Held:
         self.let_go()
 
     def wait_struck(self, limit_s=LIMIT_S):
-        wait_until(lambda: self._agent.log_events("hook", action="hold"), limit_s, f"{self._agent.name} is held")
+        wait_until(lambda: self.agent.log_events("hook", action="hold"), limit_s, f"{self.agent.name} is held")
 
     def let_go(self):
-        """Nobody is held when it is not there any more: opening the pipe for writing needs its reader."""
+        """Nobody is held when it is not there any more."""
         for name in ("BATON_HOOK", "BATON_HOOK_FIFO"):
-            self._agent.environment.pop(name, None)
+            self.agent.environment.pop(name, None)
+        return self._try_to_let_go()
+
+    def let_go_surely(self, limit_s=LIMIT_S):
+        """It is held: it has just said so, or it has just been resumed, and comes to the pipe in a moment."""
+        wait_until(self.let_go, limit_s, f"{self.agent.name} waits at the pipe")
+
+    def _try_to_let_go(self):
+        """Opening the pipe for writing needs its reader."""
         try:
             os.close(os.open(self._fifo, os.O_WRONLY | os.O_NONBLOCK))
+            return True
         except OSError as error:
             assert error.errno == errno.ENXIO, error
+            return False

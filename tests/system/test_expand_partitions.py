@@ -1,9 +1,10 @@
 """More partitions while a job runs: exact, and each key in the order in which it was written, across parents and children."""
 
+import growing
 import pytest
 from confluent_kafka import Producer
 
-from expanding import CarefulProducer, assert_in_order, linhash, murmur2
+from expanding import CarefulProducer, assert_exact_and_in_order, keys_of, wait_settled
 from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
@@ -37,22 +38,6 @@ def expand(made, partitions, expect="succeeded"):
 def refuse(made, words, **request):
     body = made.coordinator.http.post(f"/v1/jobs/{made.name}/expansions", request, expect=409).json
     assert body["code"] == "expansion_refused" and words in body["detail"], body
-
-
-def assert_exact_and_in_order(made, sent):
-    """How many keys have moved."""
-    check_outputs(made.broker.bootstrap, made.output, sent, LIMIT_S, provenance_of=[made.input]).assert_exact()
-    return assert_in_order(made.broker.bootstrap, made.input, made.output)
-
-
-def wait_settled(made):
-    made.wait("all settle windows are closed", lambda status: status["windows_open"] == 0, LIMIT_S)
-
-
-def keys_of(partition, initial, now, count=1):
-    """Keys that belong there."""
-    keys = (b"of-%d-%d" % (partition, n) for n in range(100_000))
-    return [key for key in keys if linhash(murmur2(key), initial, now) == partition][:count]
 
 
 def outputs_of(made, count):
@@ -169,9 +154,10 @@ def test_expand_by_one_with_linear_hashing_and_adopted_partitions(job):
         producer.use(count)
     producer.wait_more(200)
     made.broker.expand_topic(made.input, 7)
-    made.wait("they are adopted", lambda status: status["partitions"] == 7)
     producer.use(7)
-    producer.wait_more(300)
+    producer.wait_more(100)  # S33: before anybody has seen it
+    made.wait("they are adopted", lambda status: status["partitions"] == 7)
+    producer.wait_more(200)
     assert assert_exact_and_in_order(made, producer.stop()) > 20
     warnings = made.coordinator.http.get(f"/v1/jobs/{made.name}").json["warnings"]
     assert any("linear-hashing" in each for each in warnings), warnings
@@ -203,19 +189,103 @@ def test_expand_a_record_that_belongs_to_another_processor_stops_it(job):
 
 def test_expand_refuses_what_can_not_be(job):
     made = job(agents=0, partitioner="auto")
+    before = what_expansions_change(made)
     refuse(made, "has 4 partitions already", partitions=4)
     refuse(made, "has 4 partitions already", partitions=2)
+    refuse(made, "has 2 processors already", processors=2)
+    refuse(made, "5 processors are more than the 4 partitions", processors=5)
     assert "nobody knows yet" in expand(made, 8, "failed")["error"]
     made.coordinator.http.put(f"/v1/jobs/{made.name}/pause", {})
     refuse(made, "paused", partitions=8)
     odd = job_of_three(made)
     refuse(odd, "power of two", partitions=8)
-    assert made.broker.partition_count(made.input) == 4
+    assert what_expansions_change(made) == before and made.broker.partition_count(odd.input) == 4
+
+
+def what_expansions_change(made):
+    numbers = made.coordinator.http.get(f"/v1/jobs/{made.name}/map").json
+    return made.broker.partition_count(made.input), numbers, made.status()["windows_open"], sorted(made.committed())
 
 
 def job_of_three(made):
     odd = Job(made.broker, made.coordinator, lambda word: f"{word}-{made.name[4:]}-odd"[:60], 4, 3)
     return odd.create()
+
+
+def stock_producer(made, partitioner, keys, records, **more):
+    """Writes and ends. {key: how often}: `keys` in turn; `more` records have an empty key, or none."""
+    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "partitioner": partitioner})
+    sent = {}
+    for number in range(records):
+        key = b"key-%d" % (number % keys)
+        producer.produce(made.input, b"%d" % number, key)
+        sent[key] = sent.get(key, 0) + 1
+    for key, count in ((b"", more.get("empty", 0)), (None, more.get("null", 0))):
+        for _ in range(count):
+            producer.produce(made.input, b"0", key)
+    assert producer.flush(LIMIT_S) == 0
+    return sent
+
+
+def test_expand_a_crc32_producer_disturbs_nobody_until_a_murmur2_job_is_expanded(job):
+    """S34: keys lie where the job's hash does not put them. Nobody minds while nothing depends on it."""
+    made = job(partitioner="murmur2")
+    sent = stock_producer(made, "consistent_random", 100, 400)
+    made.wait_drained()
+    before = what_expansions_change(made)
+    assert not made.problems()
+    assert "keys do not lie where murmur2 puts them" in expand(made, 8, "failed")["error"]
+    assert what_expansions_change(made) == before and not made.problems()
+    more = stock_producer(made, "consistent_random", 100, 200)
+    sent = {key: count + more[key] for key, count in sent.items()}
+    check_outputs(made.broker.bootstrap, made.output, sent, LIMIT_S, provenance_of=[made.input]).assert_exact()
+    assert not made.problems()
+
+
+def test_expand_refuses_after_a_stock_producer_has_used_a_number_that_is_no_doubling(job):
+    """Six want linear hashing; hash % 6 is found by the sample of the next expansion, and nothing is done."""
+    made = job(processors=1, settle="1h")
+    expand(made, 6)
+    sent = stock_producer(made, "murmur2_random", 100, 400)
+    made.wait_drained()
+    before = what_expansions_change(made)
+    assert "keys do not lie where murmur2 puts them" in expand(made, 8, "failed")["error"]
+    assert what_expansions_change(made) == before and not made.problems()
+    check_outputs(made.broker.bootstrap, made.output, sent, LIMIT_S, provenance_of=[made.input]).assert_exact()
+
+
+def test_expand_stock_crc32_producers_with_empty_keys_and_none(broker, daemons, unique):
+    """S34: librdkafka's default puts empty keys anywhere, as those without a key, and all others where crc32 does."""
+    coordinator = daemons.coordinator()
+    made = Job(broker, coordinator, unique, 4, 2, settle="1s", partitioner="auto")
+    sent = stock_producer(made, "consistent_random", 100, 400, empty=200, null=50)
+    made.create()
+    daemons.agent(coordinator)
+    made.wait_active()
+    assert made.coordinator.http.get(f"/v1/jobs/{made.name}/map").json["partitioner"] == "crc32"
+    expand(made, 8)
+    for _ in range(2):  # while the windows are open, and when they are closed
+        more = stock_producer(made, "consistent_random", 100, 200, empty=200, null=50)
+        sent = {key: count + more[key] for key, count in sent.items()}
+        found = outputs_of(made, sum(sent.values()))
+        wait_settled(made)
+    made.wait_drained()
+    found = outputs_of(made, sum(sent.values()) + 600)
+    for key, count in sent.items():
+        assert [value for its, value in found if its == key] == [b"%d" % number for number in range(1, count + 1)]
+    assert len(found) == sum(sent.values()) + 600 and not made.problems()
+
+
+def test_expand_refuses_keys_that_stock_producers_have_placed_by_a_number_that_is_no_doubling(broker, daemons, unique):
+    """Four became six before the job, and the producers have hash % 6: sampling finds no rule that a processor could rely on."""
+    made = Job(broker, daemons.coordinator(), unique, 6, 2, initial_partitions=4)
+    stock_producer(made, "murmur2_random", 100, 400)
+    made.create()
+    problem = made.wait_problem("partitioner_opaque")
+    assert "no single rule" in problem["detail"], problem
+    before = what_expansions_change(made)
+    refuse(made, "nobody knows how keys are spread", partitions=8)
+    assert what_expansions_change(made) == before
 
 
 def test_expand_while_a_newcomer_learns(job, daemons):
@@ -248,3 +318,14 @@ def test_expand_topics_that_were_expanded_before_the_job(broker, daemons, unique
     made.wait_active()
     assert assert_exact_and_in_order(made, producer.stop()) > 20
     wait_settled(made)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", growing.CASES, ids=growing.name_of)
+def test_expand_partitions_survives_kill(broker, daemons, unique, case):
+    growing.run(case, broker, daemons, unique)
+
+
+@pytest.mark.timeout(300)
+def test_expand_partitions_while_an_owner_is_frozen(broker, daemons, unique):
+    growing.run_stopped("committed", broker, daemons, unique)

@@ -1,7 +1,8 @@
-"""The figures of bench_handoff.py, on arrivals that are known."""
+"""The figures of bench_handoff.py and bench_expand.py, on arrivals that are known."""
 
 import struct
 
+from expand_report import Part, summary
 from handoff_report import Report, steady_windows, window_length
 from latency import Arrivals, cut_out, percentile, spread, windows_within
 from phases import moments_us, parse_us, steps_ms
@@ -139,3 +140,47 @@ def test_harness_latency_steps_add_up():
 
 def _columns(arrivals):
     return [list(arrivals.arrived), list(arrivals.made), list(arrivals.partition)]
+
+
+# ---- expansions
+
+
+def expansion(at_s, moved, beside=(), settled_s=2):
+    began = T + at_s * S
+    return {"from": 1, "to": 2, "asked": began, "done": began + 200 * MS, "settled": began + settled_s * S,
+            "moved": set(moved), "beside": set(beside)}  # fmt: skip
+
+
+def part(kind, arrivals, expansions):
+    return Part(kind, arrivals, expansions, QUIET, 500 * MS, 1500 * MS)
+
+
+def test_harness_latency_of_an_expansion_is_of_what_does_not_move():
+    asked, settling = range(T + 10 * S, T + 10 * S + 200 * MS), range(T + 11 * S, T + 12 * S)
+    slow = {0: 80, 1: 60, 2: 900, 3: 300}
+    arrivals = outputs(21, lambda made, p: slow[p] if made in asked else 70 if made in settling else 40)
+    made = part("processors", arrivals, [expansion(10, {2}, {3})])
+    (line,) = made.lines
+    assert not made.faults
+    assert line["latency_ms"]["max"] == 80 and line["beside_latency_ms"]["max"] == 300 and line["moved_latency_ms"]["max"] == 900
+    assert line["settling_latency_ms"]["p50"] == 70 and (line["took_ms"], line["settled_ms"]) == (200, 1800)
+    whole, faults = summary([made], 5)
+    assert not faults and whole["expansions"] == 1
+    assert whole["steady_latency_ms"] == {"p50": 40, "p99": 40, "max": 40} and whole["steady_windows"] == 6 + 5
+    assert whole["during_latency_ms"]["p99"] == 80 and whole["ratio_p99"] == 2
+    assert whole["kinds"] == {"processors": {key: whole[key] for key in (
+        "expansions", "during_latency_ms", "steady_latency_ms", "ratio_p99")}}  # fmt: skip
+
+
+def test_harness_latency_of_expansions_is_over_all_of_a_kind_and_says_what_is_missing():
+    quick, slow = outputs(21, lambda made, p: 10), outputs(21, lambda made, p: 30)
+    parts = [part("partitions", quick, [expansion(10, {2})]), part("processors", slow, [expansion(10, {2}, {3})])]
+    whole, faults = summary(parts, 30)
+    assert faults == ["22 steady windows, at least 30 wanted: make --pause longer"]
+    assert whole["expansions"] == 2 and whole["steady_latency_ms"]["max"] == 30
+    for kind, ms in (("partitions", 10), ("processors", 30)):
+        assert whole["kinds"][kind]["during_latency_ms"] == whole["kinds"][kind]["steady_latency_ms"]
+        assert whole["kinds"][kind]["during_latency_ms"]["max"] == ms and whole["kinds"][kind]["ratio_p99"] == 1
+    nobody = part("processors", Arrivals([]), [expansion(10, {2}, {3})])
+    assert any("no outputs of what does not move" in fault for fault in nobody.faults)
+    assert summary([nobody], 1)[0]["ratio_p99"] is None

@@ -1,10 +1,13 @@
-"""What people decide when a processor waits: a record that can not be processed is passed, committed offsets are chosen (S31, S45)."""
+"""What people decide when a processor waits: a record that can not be processed is passed, offsets are chosen (S31, S45)."""
+
+import pathlib
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
+import draining
 from jobs import Job
-from oracle import TopicReader
+from oracle import TopicReader, read_commits
 from plugins import PluginDir
 from scene import Scene
 from waiting import wait_until
@@ -58,6 +61,15 @@ def reset_by_tool(stage, offset):
     answer[stage.job.group].result(LIMIT_S)
 
 
+def commit_again(stage, offset, metadata):
+    """As if it had been committed so last."""
+    consumer = Consumer({"bootstrap.servers": stage.broker.bootstrap, "group.id": stage.job.group})
+    try:
+        consumer.commit(offsets=[TopicPartition(stage.job.input, 0, offset, metadata=metadata)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
 def forget_offsets(stage):
     stage.broker.admin.delete_consumer_groups([stage.job.group])[stage.job.group].result(LIMIT_S)
 
@@ -79,7 +91,7 @@ def moody(scene, tmp_path):
             at[name].touch()
         config = {name: str(path) for name, path in at.items()}
         stage = scene(partitions=1, logic={"kind": "plugin", "name": "moody", "version": "1", "config": config},
-                      rejoin_grace=GRACE, **spec)  # fmt: skip
+                      **{"rejoin_grace": GRACE, **spec})  # fmt: skip
         stage.options = {"plugin_dir": plugins.path}
         stage.files = at
         return stage
@@ -250,6 +262,40 @@ def test_restart_offsets_can_only_be_chosen_where_a_processor_waits(scene):
     stage.job.wait_active()
 
 
+# ---- states that are ahead
+
+
+def test_restart_offsets_a_standby_that_is_ahead_of_what_is_committed_is_not_promoted_as_it_is(scene):
+    """S28: a commit that was acknowledged is gone when its owner is lost, and the standby has followed it.
+
+    Its state is given up: from the commit before on, each record counts on what was before it.
+    """
+    stage = scene(partitions=1, standbys=1, acceptable_lag=0, rejoin_grace=GRACE)
+    agents = [stage.agent() for _ in range(2)]
+    stage.job.wait_active()
+    send(stage, *[b"x"] * 6)
+    stage.job.wait_drained()
+    before = read_commits(stage.broker.bootstrap, stage.job.group, LIMIT_S)[stage.job.input, 0][-1]
+    send(stage, *[b"x"] * 4)
+    stage.job.wait_drained()
+
+    def has_followed(_):
+        [view] = stage.job.processors()
+        return view["partitions"][0]["t1"] == 10 and [each["lag_records"] for each in view["standbys"]] == [0]
+
+    stage.job.wait("its standby has followed", has_followed)
+    owner = stage.job.processors()[0]["agent"]
+    stage.coordinator.pause()  # nobody is promoted before that is done
+    next(each for each in agents if each.name == owner).kill()
+    commit_again(stage, *before)
+    stage.coordinator.resume()
+    [heir] = [each for each in agents if each.name != owner]
+    stage.job.wait("its standby is active", lambda _: stage.job.owners() == {heir.name: 1})
+    send(stage, b"x")
+    assert heir.wait_log("task_problem", LIMIT_S, problem="state_ahead")
+    wait_values(stage, *range(1, 11), *range(7, 12))
+
+
 # ---- records that can not be processed, again and again
 
 
@@ -282,6 +328,81 @@ def test_restart_offsets_a_record_that_crashes_the_agent_stops_its_processor_alo
     send(stage, b"3")
     wait_values(stage, 1, 2, 3)
     stage.job.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
+
+
+def count_crashes(stage, agents):
+    notes = [pathlib.Path(each.options["state_dir"]) / stage.job.name / "0.crashes" for each in agents]
+    return sum(len(each.read_text().splitlines()) for each in notes if each.exists())
+
+
+@pytest.mark.parametrize("back", ["next", "last"])
+def test_restart_offsets_a_record_that_crashes_agents_ends_three_of_a_fleet_at_most(moody, broker, unique, back):
+    """Each owner is lost of it before it is back, so another takes over, which counts what the others have met (S31).
+
+    Who has crashed comes back when the next one has, or when the last one has.
+    """
+    stage = moody("crash", rejoin_grace="1s")
+    agents = [stage.agent(**stage.options) for _ in range(3)]
+    other = Job(broker, stage.coordinator, lambda kind: unique(f"other-{kind}"), partitions=3, rejoin_grace="1s").create()
+    stage.job.wait_active()
+    other.wait_active()
+    send(stage, b"1", b"bad", b"2")
+    crashed, waiting = [], []
+
+    def next_one():
+        return [each for each in agents if not each.running and each not in waiting]
+
+    for _ in range(3):
+        [victim] = wait_until(next_one, LIMIT_S, "the record ends its owner")
+        victim.wait_exit()
+        crashed.append(victim)
+        if back == "next":
+            for each in waiting:
+                each.start()
+            waiting = [victim]
+        else:
+            waiting.append(victim)
+    for each in waiting:
+        each.start()
+        stage.wait_agent(each)
+        problem = stage.job.wait_problem("logic_crashed")
+        waiting = []
+    assert "offset 1" in problem["detail"] and "skip" in problem["detail"], problem
+    for each in crashed:
+        assert each.name in problem["detail"], problem
+    other.wait_active()
+    broker.produce(other.input, [(b"a", b"x", partition) for partition in range(3)])
+    other.wait_drained()
+    [view] = stage.job.processors()
+    assert view["halted"] == [{"topic": stage.job.input, "partition": 0, "offset": 1}], view
+    assert count_crashes(stage, agents) == 3 and all(each.running for each in agents)
+    skip(stage, 1)
+    stage.job.wait_active()
+    wait_values(stage, 1, 2)
+
+
+def test_restart_offsets_a_record_that_has_crashed_one_agent_often_enough_ends_no_other(moody):
+    """Its owner is asked to leave: whoever gets the processor stops where it stopped (S31)."""
+    stage = moody("crash")
+    agent, other = stage.agent(**stage.options), None
+    stage.job.wait_active()
+    send(stage, b"1", b"bad", b"2")
+    for crash in range(3):
+        agent.wait_exit()
+        agent.start(ready=None if crash < 2 else "/readyz")
+    stage.job.wait_problem("logic_crashed")
+    other = stage.agent(**stage.options)
+    stage.wait_agent(other)
+    draining.ask(stage.coordinator, agent, deadline="1s")  # one that has not been begun does not say how far it is
+    draining.wait_for(stage.coordinator, agent, "drained")
+    stage.job.wait("the other one has stopped there", lambda _: stage.job.processors()[0]["agent"] == other.name
+                   and stage.job.processors()[0]["halted"])  # fmt: skip
+    problem = stage.job.wait_problem("logic_crashed")
+    assert problem["agent"] == other.name and f"{agent.name} 3" in problem["detail"], problem
+    skip(stage, 1)
+    stage.job.wait_active()
+    wait_values(stage, 1, 2)
+    assert other.running and count_crashes(stage, [agent, other]) == 3
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead_letter"])

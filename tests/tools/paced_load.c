@@ -84,6 +84,7 @@ static rd_kafka_t *open_client(const char *bootstrap, struct load *load)
     set(conf, "enable.idempotence", "true");
     set(conf, "partitioner", "murmur2_random");
     set(conf, "linger.ms", "5");
+    set(conf, "topic.metadata.refresh.interval.ms", "1000"); /* to hear of new partitions */
     set(conf, "queue.buffering.max.messages", "200000");
     set(conf, "delivery.report.only.error", "true");
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "agent/crash.h"
+#include "agent/crash_list.h"
+#include "api/schema.h"
 #include "common/mem.h"
 
 static char root[] = "/tmp/baton-crash-XXXXXX";
@@ -157,10 +159,90 @@ Test(crash, builds_differ_by_what_is_at_the_path)
     cr_assert_str_eq(builtin, "builtin");
     cr_assert_str_eq(missing, "");
     root_build = crash_build(root);
-    cr_assert_str_neq(root_build, "");
+    cr_assert_str_eq(root_build, "", "no file");
     free(root_build);
     free(builtin);
     free(missing);
     crash_file_destroy(file);
     crash_file_destroy(NULL);
+}
+
+/* ---- what the coordinator is told */
+
+#define JOB_INCARNATION "44444444-4444-4444-8444-444444444444"
+
+static void write_note(const char *text)
+{
+    struct crash_file *file = crash_file_create(directory, JOB_INCARNATION, "a"); /* the folder */
+    FILE *stream = fopen(path, "w");
+
+    cr_assert_not_null(stream);
+    cr_assert_geq(fputs(text, stream), 0);
+    cr_assert_eq(fclose(stream), 0);
+    crash_file_destroy(file);
+}
+
+static void free_list(struct crash_note *notes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        schema_free(&schema_crash_note, &notes[i]);
+    free(notes);
+}
+
+Test(crash, are_listed_with_what_they_are_of)
+{
+    size_t count;
+    struct crash_note *notes;
+
+    write_note("c1 " JOB_INCARNATION " old 1 7 5\n"
+               "c1 " JOB_INCARNATION " new 1 7 5\nc1 " JOB_INCARNATION " new 1 7 5\n");
+    notes = crash_list(root, &count);
+    cr_assert_eq(count, 1);
+    cr_assert_str_eq(notes[0].job, "job");
+    cr_assert_str_eq(notes[0].job_incarnation, JOB_INCARNATION);
+    cr_assert_str_eq(notes[0].build, "new");
+    cr_assert_eq(notes[0].topic, 1);
+    cr_assert_eq(notes[0].partition, 7);
+    cr_assert_eq(notes[0].offset, 5);
+    cr_assert_eq(notes[0].count, 2, "of this build");
+    free_list(notes, count);
+}
+
+Test(crash, that_nobody_can_tell_what_of_are_not_listed)
+{
+    static const char *const texts[] = {"",
+                                        "x\n",
+                                        "c1 no-uuid a 1 7 5\n",
+                                        "c1 " JOB_INCARNATION " a 99 7 5\n",
+                                        "c1 " JOB_INCARNATION " a 1 7 5\nx\n",
+                                        "c1 " JOB_INCARNATION " a 1 7 5"};
+    size_t count;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        write_note(texts[i]);
+        struct crash_note *notes = crash_list(root, &count);
+        cr_assert_eq(count, 0, "%s", texts[i]);
+        free_list(notes, count);
+    }
+    free_list(crash_list("/nonexistent", &count), 0);
+    cr_assert_eq(count, 0);
+}
+
+Test(crash, a_build_is_what_the_file_holds)
+{
+    char *first, *second, *other, *copy = mem_printf("%s/copy", root);
+
+    write_note("one");
+    first = crash_build(path);
+    cr_assert_eq(rename(path, copy), 0);
+    second = crash_build(copy);
+    cr_assert_str_eq(first, second, "wherever it is");
+    cr_assert_eq(rename(copy, path), 0);
+    write_note("two");
+    other = crash_build(path);
+    cr_assert_str_neq(first, other);
+    free(first);
+    free(second);
+    free(other);
+    free(copy);
 }
