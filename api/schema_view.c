@@ -514,6 +514,7 @@ static const struct schema_type *const types[] = {
     &schema_input_offset,
     &schema_chosen_offset,
     &schema_settle_window,
+    &schema_ancestor_bound,
     &schema_window_report,
     &schema_kept_state,
     &schema_crash_note,

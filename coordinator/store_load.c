@@ -322,6 +322,11 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
             free(paused.paused_t1.items);
             code = store_corrupt(store, "the committed offsets that were chosen", reterr);
         }
+        if (code == ERR_NONE && !store_parse_bounds(store_column_peek(statement, 12), &paused)) {
+            free(paused.paused_t1.items);
+            free(paused.chosen.items);
+            code = store_corrupt(store, "the bounds of a processor's ancestors", reterr);
+        }
         if (code != ERR_NONE) {
             store_leave(statement);
             return code;
@@ -341,6 +346,8 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
         change.placement.paused_t1.count = paused.paused_t1.count;
         change.placement.chosen.items = paused.chosen.items;
         change.placement.chosen.count = paused.chosen.count;
+        change.placement.bounds.items = paused.bounds.items;
+        change.placement.bounds.count = paused.bounds.count;
         cluster_apply(cluster, &change);
     }
 }

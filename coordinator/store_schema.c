@@ -305,6 +305,11 @@ static const char *const migrations[] = {
     "ALTER TABLE operations ADD COLUMN actor TEXT;"
     "ALTER TABLE operations ADD COLUMN count_before INTEGER;"
     "ALTER TABLE operations ADD COLUMN count_reached INTEGER;",
+
+    /* ---- 14: processors inherit records of partitions that stay with others */
+
+    "ALTER TABLE placements ADD COLUMN bounds TEXT;", /* [topic,partition,bound,records] of each;
+                                                         records -1: not counted; NULL: none */
 };
 
 int store_schema_version(void)
@@ -386,13 +391,13 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_PLACEMENT_PUT] =
         "INSERT INTO placements (job, processor, agent, agent_incarnation, epoch, activated,"
-        " trouble, reason, changed_at, handoff, paused_t1, chosen)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+        " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
         " ON CONFLICT (job, processor) DO UPDATE SET agent = ?3, agent_incarnation = ?4,"
         " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9, handoff = ?10,"
-        " paused_t1 = ?11, chosen = ?12",
+        " paused_t1 = ?11, chosen = ?12, bounds = ?13",
     [STORE_PLACEMENT_LIST] = "SELECT job, processor, agent, agent_incarnation, epoch, activated,"
-                             " trouble, reason, changed_at, handoff, paused_t1, chosen"
+                             " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds"
                              " FROM placements",
     [STORE_OFFSETS_CLEAR] = "DELETE FROM offsets WHERE job = ?1 AND processor = ?2",
     [STORE_OFFSET_PUT] = "INSERT INTO offsets (job, processor, topic, partition, t0, t1, t2, at)"

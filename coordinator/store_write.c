@@ -154,7 +154,10 @@ static enum err_code write_placement(struct store *store, const struct placement
     store_bind_text(statement, 11, paused);
     char *chosen = store_print_chosen(row);
     store_bind_text(statement, 12, chosen);
+    char *bounds = store_print_bounds(row);
+    store_bind_text(statement, 13, bounds);
     enum err_code code = store_run(store, STORE_PLACEMENT_PUT, reterr);
+    free(bounds);
     free(chosen);
     free(paused);
     return code;

@@ -427,6 +427,16 @@ uint32_t cluster_parent(const struct job *job, uint32_t processor);
 uint32_t cluster_settled(const struct job *job);
 /* What the split under way makes, or has made, until it is over; NULL: there is none. */
 struct processor *cluster_split_child(const struct job *job);
+/* N0 = M0 * 2^j: partitions and processors have one tree, and no key changes its processor when
+ * partitions are added (D2). Elsewhere nothing is inherited: what lies in a partition is its
+ * owner's. */
+bool cluster_keeps_keys(const struct job *job);
+/* Its partitions have ancestors that another processor keeps: those of its parent's number, at
+ * least. */
+bool cluster_inherits(const struct job *job, uint32_t processor);
+/* Of S2 without S1, as far as they are decided; by topic, then partition; heap. */
+struct ancestor_bound *cluster_list_bounds(const struct job *job, uint32_t processor,
+                                           size_t *ret_count);
 /* The split before its release that takes partitions of this processor, or NULL. */
 struct handoff *cluster_split_of(const struct job *job, uint32_t processor);
 

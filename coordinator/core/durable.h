@@ -91,6 +91,11 @@ struct placement_row {
         struct chosen_offset *items;
         size_t count;
     } chosen; /* T1 as somebody chose it instead of what Kafka had, until an owner is active */
+    struct {
+        struct ancestor_bound *items;
+        size_t count;
+    } bounds; /* of the nearest ancestor of its partitions, in each topic, where that is another
+                 processor's: decided by the split that made this one, for ever; by topic */
 };
 
 /* A record that no task of the job gives to its logic: somebody said so. For the job's life, since

@@ -141,7 +141,9 @@ char *step_start_stamp(const struct job_row *row, uint32_t partition)
     struct linhash_size size = {.initial = row->processors_initial, .now = row->processors};
     struct stamp stamp = {.processor = linhash_bucket(partition, size),
                           .epoch = 0,
-                          .records = API_UNKNOWN}; /* nobody has met any */
+                          .records = API_UNKNOWN, /* nobody has met any */
+                          .bound = API_UNKNOWN,
+                          .bound_records = API_UNKNOWN};
     assert(strlen(row->incarnation) == API_UUID_BYTES);
     memcpy(stamp.incarnation, row->incarnation, API_UUID_BYTES + 1);
     char text[STAMP_TEXT_BYTES];

@@ -165,7 +165,7 @@ static struct coord_event registration(const char *agent_id, const char *incarna
     event.registration.agent_id = mem_strdup(agent_id);
     event.registration.incarnation = mem_strdup(incarnation);
     event.registration.version = mem_strdup("1");
-    event.registration.protocol = event.registration.protocol_minimum = 1;
+    event.registration.protocol = event.registration.protocol_minimum = API_PROTOCOL_VERSION;
     event.registration.capacity = 4;
     return event;
 }
