@@ -319,6 +319,8 @@ enum err_code consumer_assign(struct consumer *consumer, const int64_t *offsets,
     consumer->strayed = false;
     for (size_t i = 0; i < consumer->config.partition_count; i++) {
         consumer_open_lane(consumer, i);
+        if (offsets[i] == API_UNKNOWN)
+            continue;
         rd_kafka_topic_partition_list_add(list, consumer_topic_of(consumer, i),
                                           consumer_partition_of(consumer, i))
             ->offset = offsets[i];

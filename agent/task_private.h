@@ -135,12 +135,21 @@ bool task_told_same_skips(const struct document_task *a, const struct document_t
 
 int64_t task_told_origin(const struct document_job *job, uint32_t topic, uint32_t partition);
 bool task_told_holds(const struct uint_list *list, uint32_t number);
+/* Up to where ancestors count, of thread->desired, which is new. */
+void task_told_bounds(struct task_thread *thread);
 /* The settle windows of thread->job, which is new. */
 void task_told_windows(struct task_thread *thread);
 /* The job's, or for ever where nobody could tell old-count records from others. */
 int64_t task_told_settle_ms(const struct document_job *job);
 /* New partitions wait until the windows are closed; never for one that can not close. */
 bool task_told_holds_descendants(const struct document_job *job);
+
+/* ---- task_verify.c */
+
+/* Where to read the partition from; API_UNKNOWN: not at all, its log may have gone past what was
+ * needed of it. */
+int64_t task_verify_start_of(const struct task_partition *partition);
+void task_verify(struct task_thread *thread); /* answers TASK_ACTION_VERIFY */
 
 /* ---- task_grow.c */
 

@@ -211,24 +211,17 @@ static bool is_old_count(const struct task_thread *thread, size_t index, uint32_
            offset >= partition->window.end;
 }
 
-/*
- * The state of its key is another processor's: no count of partitions puts it here. Looked for from
- * the first expansion on, in every replay as well; before that any record was taken where it was.
- * (What the owner meets between that end and its hearing of the expansion is taken, too, and a
- * replay would pass it: such records count as wrong where they are, then and later.)
+/* Where there is no place nobody can tell: what was inherited is its owner's then, without a key.
  */
-static bool is_misrouted(const struct task_thread *thread, size_t index, uint32_t place,
-                         int64_t offset)
+static enum task_verdict judge_key(const struct task_thread *thread, size_t index, uint32_t place,
+                                   int64_t offset)
 {
-    const struct task_partition *partition = &thread->core.partitions[index];
-    const struct document_job *job = &thread->job;
-    bool is_new = partition->partition >= job->partitions_initial;
     struct key_map map;
 
-    if (place == NO_PLACE || !make_map(job, &map) ||
-        key_processor(&map, place) == thread->desired.processor)
-        return false;
-    return partition->window.told ? offset >= partition->window.first_end : is_new;
+    if (place != NO_PLACE && make_map(&thread->job, &map))
+        return task_judge_key(&thread->core, index, &map, place, offset);
+    return task_is_inherited(&thread->core.partitions[index]) ? TASK_VERDICT_PASS
+                                                              : TASK_VERDICT_APPLY;
 }
 
 static bool pass_misrouted(struct task_thread *thread, size_t index,
@@ -255,16 +248,18 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
 {
     struct baton_record record;
     bool silent = !task_may_output(&thread->core), passed = true;
+    enum task_verdict verdict;
     uint32_t place;
 
     task_progress(&thread->core, index, item->offset, now_ms); /* a gap before it is behind us */
     take_record(thread, index, item->message, &record);
     place = place_key(thread, &record);
+    verdict = judge_key(thread, index, place, item->offset);
     if (task_is_skipped(&thread->core, index, item->offset))
         thread->counters.skipped_asked += !silent;
-    else if (is_misrouted(thread, index, place, item->offset))
+    else if (verdict == TASK_VERDICT_MISROUTED)
         passed = pass_misrouted(thread, index, &record, place, silent);
-    else if (!apply(thread, index, &record, silent))
+    else if (verdict == TASK_VERDICT_APPLY && !apply(thread, index, &record, silent))
         return false;
     if (!passed)
         return false;
@@ -360,6 +355,8 @@ static bool work_lane(struct task_thread *thread, size_t index, int64_t until_ms
 {
     bool worked = false;
 
+    if (task_is_inherited_whole(&thread->core.partitions[index]))
+        return false; /* whatever has been fetched of it, or can not be */
     for (size_t n = 0; n < LANE_RECORDS_MAX; n++) {
         int64_t now_ms = clock_mono_ms();
 

@@ -189,6 +189,23 @@ static void report_windows(const struct task_thread *thread, struct task_report 
     }
 }
 
+static void report_split_bounds(const struct task_thread *thread, struct task_report *report)
+{
+    size_t count = thread->core.partition_count;
+
+    report->split_bounds.items = mem_calloc(count, sizeof(*report->split_bounds.items));
+    for (size_t i = 0; i < count; i++) {
+        const struct task_partition *from = &thread->core.partitions[i];
+
+        if (from->split_bound != API_UNKNOWN)
+            report->split_bounds.items[report->split_bounds.count++] =
+                (struct ancestor_bound){.topic = from->topic,
+                                        .partition = from->partition,
+                                        .offset = from->split_bound,
+                                        .records = from->split_bound_records};
+    }
+}
+
 static void copy_consuming(const struct task_thread *thread, struct task_report *report)
 {
     const struct task *core = &thread->core;
@@ -264,6 +281,7 @@ void task_report_fill(struct task_thread *thread, struct task_report *report)
     report_halted(thread, report);
     report_found(thread, report);
     report_windows(thread, report);
+    report_split_bounds(thread, report);
     report_problems(thread, report);
     if (thread->fetch != NULL)
         (void)snapshot_fetch_state(thread->fetch, &thread->seeding, NULL); /* task_seed.c looks */

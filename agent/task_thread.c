@@ -229,6 +229,7 @@ static void take_desired(struct task_thread *thread, struct document_job *job,
     thread->desired = *task;
     task_told_skips(thread);
     task_told_windows(thread);
+    task_told_bounds(thread);
     task_split_told(thread);
     task_seed_permit(thread);
 }
@@ -488,6 +489,7 @@ static void make_scratch(struct task_thread *thread)
     }
     task_told_skips(thread);
     task_told_windows(thread);
+    task_told_bounds(thread);
     task_split_told(thread);
 }
 

@@ -108,6 +108,27 @@ bool task_told_holds(const struct uint_list *list, uint32_t number)
     return false;
 }
 
+/* ---- ancestors that others own */
+
+/* Those of thread->desired. */
+void task_told_bounds(struct task_thread *thread)
+{
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+        int64_t bound = API_UNKNOWN, records = API_UNKNOWN;
+
+        for (size_t k = 0; k < thread->desired.bounds.count; k++) {
+            const struct ancestor_bound *told = &thread->desired.bounds.items[k];
+
+            if (told->topic != partition->topic || told->partition != partition->partition)
+                continue;
+            bound = told->offset;
+            records = told->records;
+        }
+        task_tell_bound(&thread->core, i, bound, records);
+    }
+}
+
 /* ---- settle windows */
 
 int64_t task_told_settle_ms(const struct document_job *job)

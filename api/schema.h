@@ -81,7 +81,7 @@ extern const struct schema_type schema_job_spec, schema_agent_offer, schema_agen
     schema_skip_request, schema_skip_view, schema_skip_page, schema_offsets_request,
     schema_offset_choice_view, schema_offsets_view, schema_plan_request, schema_plan_move,
     schema_plan_view, schema_backup_view, schema_expansion_request, schema_expansion_plan,
-    schema_settle_window, schema_window_report;
+    schema_settle_window, schema_window_report, schema_ancestor_bound;
 
 const struct schema_type *schema_type_at(size_t index); /* every type once; NULL past the end */
 

@@ -174,6 +174,19 @@ static const struct schema_field document_job_fields[] = {
 };
 SCHEMA_TYPE(document_job, "A job as its agents need to know it.");
 
+static const struct schema_field ancestor_bound_fields[] = {
+    FIELD_UINT32(ancestor_bound, topic, 0, API_INPUTS_MAX - 1, .required = true,
+                 .help = "Index of the topic in the job's inputs."),
+    FIELD_UINT32(ancestor_bound, partition, 0, API_PARTITIONS_MAX - 1, .required = true,
+                 .help = "Number of the ancestor."),
+    FIELD_KNOWABLE(ancestor_bound, offset, .required = true,
+                   .help = "Its records before this offset are part of the state, none from there "
+                           "on."),
+    FIELD_KNOWABLE(ancestor_bound, records,
+                   .help = "How many records its owner had met up to there; null: not counted."),
+};
+SCHEMA_TYPE(ancestor_bound, "Up to where an ancestor's records are part of a state.");
+
 static const struct schema_field document_source_fields[] = {
     FIELD_AGENT_ID(document_source, agent, .required = true, .help = "Name of the agent."),
     FIELD_STRING(document_source, address, 1, 255, .required = true,
@@ -206,6 +219,9 @@ static const struct schema_field document_task_fields[] = {
     FIELD_UINTS(document_task, read, API_PARTITIONS_MAX, API_PARTITIONS_MAX - 1, .required = true,
                 .help = "Partitions that the state comes from (S2), ascending, all of S1 among "
                         "them."),
+    FIELD_OBJECTS(document_task, bounds, ancestor_bound, INPUT_OFFSETS_MAX,
+                  .help = "Up to where those count that are read and not owned; what is not named "
+                          "here is not decided yet."),
     FIELD_OBJECTS(document_task, paused_t1, input_offset, INPUT_OFFSETS_MAX,
                   .help = "Committed offsets (T1) at which the processor was paused, until it is "
                           "active again: higher ones that others commit meanwhile are accepted."),
@@ -279,6 +295,10 @@ static const struct schema_field task_report_fields[] = {
     FIELD_UINT64(task_report, split,
                  .help = "Number of the split whose partitions it has given up: their committed "
                          "offsets carry the new processor's stamp; 0: none."),
+    FIELD_OBJECTS(task_report, split_bounds, ancestor_bound, INPUT_OFFSETS_MAX,
+                  .help =
+                      "Up to where records of their keys count in those of their ancestors that "
+                      "stay here."),
     FIELD_KNOWABLE(task_report, caught_up_lag,
                    .help = "Most records of one partition of S1 between what a learner has applied "
                            "and the commit that it follows; null while unknown or no learner."),

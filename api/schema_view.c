@@ -90,8 +90,14 @@ static const struct schema_field job_status_fields[] = {
     FIELD_UINT64(job_status, state_bytes, .required = true, .help = "Bytes of the state on disk."),
     FIELD_UINT32(job_status, windows_open, 0, UINT32_MAX, .required = true,
                  .help = "Partitions of all inputs whose settle window is open."),
+    FIELD_UINT32(job_status, windows_stale, 0, UINT32_MAX, .required = true,
+                 .help = "Those of them that are open again: an old-count record came too late."),
     FIELD_UINT64(job_status, old_records, .required = true,
                  .help = "Old-count records met since the newest expansion."),
+    FIELD_TIME(job_status, old_at, .help = "When the last of them was met; null: none was."),
+    FIELD_TIME(job_status, windows_close_at,
+               .help = "The first open window is closed then at the earliest; null: none is open, "
+                       "or none can be closed, for nobody knows how keys are placed."),
     FIELD_UINT32(job_status, problems, 0, UINT32_MAX, .required = true,
                  .help = "Number of problems, see /problems."),
     FIELD_TIME(job_status, observed_at, .required = true,
@@ -130,6 +136,13 @@ static const struct schema_field partition_view_fields[] = {
                    .help = "Old-count records met in the window: their producers did not know the "
                            "present number of partitions."),
     FIELD_TIME(partition_view, old_at, .help = "When the last of them was met; null: none was."),
+    FIELD_BOOL(partition_view, window_stale, .required = true,
+               .help = "The window is open again: one came after it had been closed."),
+    FIELD_TIME(partition_view, window_closes_at,
+               .help =
+                   "The window is closed then at the earliest: an owner that starts anew counts "
+                   "`settle` anew; null: it is not open, or can not be closed, for nobody knows "
+                   "how keys are placed."),
 };
 SCHEMA_TYPE(partition_view, "Offsets in one partition that a processor reads.");
 
@@ -383,25 +396,6 @@ static const struct schema_field agent_view_fields[] = {
 };
 SCHEMA_TYPE(agent_view, "An agent.");
 
-static const struct schema_field operation_view_fields[] = {
-    FIELD_STRING(operation_view, id, 1, 64, .required = true, .help = "Id of the operation."),
-    FIELD_NAME(operation_view, kind, .required = true,
-               .help = "create_job, delete_job, move, rebalance, expand_processors or "
-                       "expand_partitions."),
-    FIELD_NAME(operation_view, job, .required = true, .help = "Name of the job."),
-    FIELD_ENUM(operation_view, state, schema_names_operation_state, .required = true,
-               .help = "Where the operation is in its life."),
-    FIELD_STRING(operation_view, step, 0, API_TEXT_BYTES_MAX, .required = true,
-                 .help = "What it is doing or waiting for, for a person."),
-    FIELD_STRING(operation_view, reason, 0, API_TEXT_BYTES_MAX,
-                 .help = "Reason that the caller gave, or null."),
-    FIELD_STRING(operation_view, error, 0, API_TEXT_BYTES_MAX,
-                 .help = "Why it failed, or what it is retrying, or null."),
-    FIELD_TIME(operation_view, created_at, .required = true, .help = "When it was asked for."),
-    FIELD_TIME(operation_view, updated_at, .required = true, .help = "When it changed last."),
-};
-SCHEMA_TYPE(operation_view, "A change that takes time, and how far it is.");
-
 static const struct schema_field handoff_view_fields[] = {
     FIELD_UINT64(handoff_view, id, .required = true, .help = "Number of the hand-over; rises."),
     FIELD_ENUM(handoff_view, kind, schema_names_handoff_kind, .required = true,
@@ -516,6 +510,7 @@ static const struct schema_type *const types[] = {
     &schema_input_offset,
     &schema_chosen_offset,
     &schema_settle_window,
+    &schema_ancestor_bound,
     &schema_window_report,
     &schema_kept_state,
     &schema_agent_registration,

@@ -4,17 +4,30 @@
 #include <stdio.h>
 #include <string.h>
 
+static int append(char *text, int length, int64_t number)
+{
+    if (number == API_UNKNOWN)
+        return length;
+    length +=
+        snprintf(text + length, STAMP_TEXT_BYTES - (size_t)length, " %lld", (long long)number);
+    assert(length < STAMP_TEXT_BYTES);
+    return length;
+}
+
 void stamp_format(const struct stamp *stamp, char ret_text[STAMP_TEXT_BYTES])
 {
     int length = snprintf(ret_text, STAMP_TEXT_BYTES, "b1 %s %u %llu", stamp->incarnation,
                           stamp->processor, (unsigned long long)stamp->epoch);
 
-    assert(length > 0 && length < STAMP_TEXT_BYTES);
-    if (stamp->records == API_UNKNOWN)
-        return;
-    length += snprintf(ret_text + length, STAMP_TEXT_BYTES - (size_t)length, " %lld",
-                       (long long)stamp->records);
-    assert(length < STAMP_TEXT_BYTES);
+    assert(length > 0 && length < STAMP_TEXT_BYTES - 2);
+    if (stamp->records == API_UNKNOWN && stamp->bound != API_UNKNOWN) {
+        memcpy(ret_text + length, " -", sizeof(" -"));
+        length += 2;
+    }
+    length = append(ret_text, length, stamp->records);
+    length = append(ret_text, length, stamp->bound);
+    if (stamp->bound != API_UNKNOWN)
+        (void)append(ret_text, length, stamp->bound_records);
 }
 
 /* Decimal digits without sign or leading zeros, ended by a space or by the text's end; NULL when it
@@ -51,10 +64,31 @@ static bool is_uuid(const char *text)
     return true;
 }
 
+/* " <records>|-[ <bound>[ <records at it>]]", or nothing. */
+static bool parse_counts(const char *p, struct stamp *stamp)
+{
+    int64_t *const fields[] = {&stamp->records, &stamp->bound, &stamp->bound_records};
+    bool left_out = strncmp(p, " - ", 3) == 0; /* only where something follows */
+    size_t i = left_out ? 1 : 0;
+
+    if (left_out)
+        p += 2;
+    for (; *p == ' ' && i < sizeof(fields) / sizeof(fields[0]); i++) {
+        uint64_t number;
+
+        p = parse_number(p + 1, INT64_MAX, &number);
+        if (p == NULL)
+            return false;
+        *fields[i] = (int64_t)number;
+    }
+    return *p == '\0';
+}
+
 bool stamp_parse(const char *text, struct stamp *ret_stamp)
 {
-    struct stamp stamp = {.records = API_UNKNOWN};
-    uint64_t processor, epoch, records;
+    struct stamp stamp = {
+        .records = API_UNKNOWN, .bound = API_UNKNOWN, .bound_records = API_UNKNOWN};
+    uint64_t processor, epoch;
     const char *p;
 
     if (text == NULL || strncmp(text, "b1 ", 3) != 0)
@@ -67,14 +101,8 @@ bool stamp_parse(const char *text, struct stamp *ret_stamp)
     if (p == NULL || *p != ' ')
         return false;
     p = parse_number(p + 1, UINT64_MAX, &epoch);
-    if (p == NULL)
+    if (p == NULL || !parse_counts(p, &stamp))
         return false;
-    if (*p == ' ') {
-        p = parse_number(p + 1, INT64_MAX, &records);
-        if (p == NULL || *p != '\0')
-            return false;
-        stamp.records = (int64_t)records;
-    }
     stamp.processor = (uint32_t)processor;
     stamp.epoch = epoch;
     *ret_stamp = stamp;

@@ -22,9 +22,10 @@
 #define API_UNKNOWN INT64_C(-1)
 
 /* The agent protocol: an agent and a coordinator work together when their ranges [minimum, version]
- * overlap. */
-#define API_PROTOCOL_VERSION 1
-#define API_PROTOCOL_MINIMUM 1
+ * overlap. 2: settle windows, and bounds of what is inherited. An agent of 1 would pass over these,
+ * and take records of an ancestor for its own: it is not spoken any more. */
+#define API_PROTOCOL_VERSION 2
+#define API_PROTOCOL_MINIMUM 2
 
 /* Limits. Input over them is refused by name before memory is taken. */
 #define API_BODY_BYTES_MAX       (1024 * 1024)      /* of a public request; 413 */
@@ -262,6 +263,14 @@ struct document_job {
     } windows; /* of every input partition that others were split off from */
 };
 
+/* Up to where an ancestor's records are part of the state of who descends from it (D4). */
+struct ancestor_bound {
+    uint32_t topic, partition; /* of the ancestor */
+    int64_t offset;
+    int64_t
+        records; /* of T0 up to the offset, as its owner has met them; API_UNKNOWN: not counted */
+};
+
 struct document_source { /* an agent that has a copy of a task's state */
     char *agent;
     char *address; /* of its endpoint */
@@ -281,6 +290,10 @@ struct document_task {
     struct uint_list split_partitions; /* that part, ascending */
     struct uint_list owned;            /* S1, ascending */
     struct uint_list read;             /* S2, ascending, holds all of S1 */
+    struct {
+        struct ancestor_bound *items;
+        size_t count;
+    } bounds; /* of what is in S2 alone, as far as they are decided; by topic, then partition */
     struct {
         struct input_offset *items;
         size_t count;
@@ -343,6 +356,10 @@ struct task_report {
     uint64_t handoff;
     bool released;  /* the last commit under `epoch` succeeded and nothing is consumed any more */
     uint64_t split; /* hand-over of the split whose partitions it has given up; 0: none */
+    struct {
+        struct ancestor_bound *items;
+        size_t count;
+    } split_bounds; /* that the split's commit has given to what stays here of their ancestors */
     int64_t caught_up_lag;      /* learner: most records of a partition of S1 between T2 and the T1
                                    that it follows; API_UNKNOWN otherwise and while not known */
     struct uint_list consuming; /* partitions that it consumes with output at this moment */

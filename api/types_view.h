@@ -61,8 +61,12 @@ struct job_status { /* flat numbers; sums over the job's processors */
     double records_per_s;
     double replayed_per_s;
     uint64_t state_rows, state_bytes;
-    uint32_t windows_open; /* settle windows: partitions of all inputs */
-    uint64_t old_records;  /* met in windows since they were opened by the newest expansion */
+    uint32_t windows_open;    /* settle windows: partitions of all inputs */
+    uint32_t windows_stale;   /* of them: opened again, for an old-count record came too late */
+    uint64_t old_records;     /* met in windows since they were opened by the newest expansion */
+    int64_t old_at;           /* when the last of those was met; API_UNKNOWN: none was */
+    int64_t windows_close_at; /* the first open one is closed then at the earliest; API_UNKNOWN:
+                                 none is open, or none can be closed */
     uint32_t problems;
     int64_t observed_at; /* oldest of the reports that this sums up; API_UNKNOWN when none */
 };
@@ -78,6 +82,9 @@ struct partition_view {
     int64_t fence;       /* where it was closed; API_UNKNOWN while it is not */
     int64_t old_records; /* old-count records met in it; API_UNKNOWN without one */
     int64_t old_at;      /* when the last of them was met; API_UNKNOWN: none was */
+    bool window_stale;   /* it is open again: one came after it had been closed */
+    int64_t
+        window_closes_at; /* at the earliest; API_UNKNOWN: it is not open, or can not be closed */
 };
 
 /*
@@ -291,9 +298,19 @@ struct operation_view {
     char *kind; /* "create_job", "delete_job", "move", "rebalance", ... */
     char *job;
     enum operation_state state;
-    char *step;   /* what it is doing or waiting for, for a person */
-    char *reason; /* given by the caller, or NULL */
-    char *error;  /* why it failed or what it retries, or NULL */
+    char *step;                 /* what it is doing or waiting for, for a person */
+    int64_t step_number, steps; /* of expansions; API_UNKNOWN: of other kinds, as the next three */
+    int64_t from;               /* processors or partitions when it began */
+    int64_t to;                 /* that are wanted */
+    int64_t reached;            /* that there are, or were when it ended */
+    int64_t handoff;            /* that it waits for now; API_UNKNOWN: for none */
+    char *waiting;    /* what it waits for, for a person; NULL: it has ended, or nobody knows */
+    int64_t eta_ms;   /* of expand_processors: until the last split has learned; API_UNKNOWN */
+    bool cancellable; /* DELETE would be accepted now */
+    char *action;     /* what to do; NULL: nothing need be done */
+    char *actor;      /* who asked for it, or NULL: that is not known */
+    char *reason;     /* given by the caller, or NULL */
+    char *error;      /* why it failed or what it retries, or NULL */
     int64_t created_at;
     int64_t updated_at;
 };

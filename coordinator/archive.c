@@ -152,6 +152,12 @@ void archive_tick(struct archive *archive, int64_t now_ms)
     archive->waits.count = kept;
 }
 
+static void complete(const struct archive *archive, const struct schema_type *type, void *view)
+{
+    if (archive->complete != NULL)
+        archive->complete(archive->context, type, view);
+}
+
 /* ---- operations */
 
 static void ask_operations(struct archive *archive, const struct archive_query *query)
@@ -163,10 +169,13 @@ static void ask_operations(struct archive *archive, const struct archive_query *
                                            .only_state = query->only_state,
                                            .state = query->state,
                                            .limit = query->limit};
-    if (store_operations(archive->store, wanted, &page, &err) != ERR_NONE)
+    if (store_operations(archive->store, wanted, &page, &err) != ERR_NONE) {
         answer_unreadable(archive, query->request, &err);
-    else
-        answer_body(archive, query->request, &schema_operation_page, &page);
+        return;
+    }
+    for (size_t i = 0; i < page.items.count; i++)
+        complete(archive, &schema_operation_view, &page.items.items[i]);
+    answer_body(archive, query->request, &schema_operation_page, &page);
 }
 
 /* False: the request was answered that there is none, or that it could not be read. */
@@ -189,8 +198,10 @@ static bool find_operation(struct archive *archive, uint64_t request, uint64_t i
 static void ask_operation(struct archive *archive, uint64_t request, uint64_t id)
 {
     struct operation_view view = {0};
-    if (find_operation(archive, request, id, &view))
-        answer_body(archive, request, &schema_operation_view, &view);
+    if (!find_operation(archive, request, id, &view))
+        return;
+    complete(archive, &schema_operation_view, &view);
+    answer_body(archive, request, &schema_operation_view, &view);
 }
 
 /* It ended long ago: waiting for it is over, and there is nothing to cancel. */
@@ -209,12 +220,6 @@ void archive_old_operation(struct archive *archive, const struct coord_event *ev
 
 /* ---- hand-overs */
 
-static void complete(const struct archive *archive, struct handoff_view *view)
-{
-    if (archive->complete != NULL)
-        archive->complete(archive->context, view);
-}
-
 static void ask_handoffs(struct archive *archive, const struct archive_query *query)
 {
     struct handoff_page page = {0};
@@ -229,7 +234,7 @@ static void ask_handoffs(struct archive *archive, const struct archive_query *qu
         return;
     }
     for (size_t i = 0; i < page.items.count; i++)
-        complete(archive, &page.items.items[i]);
+        complete(archive, &schema_handoff_view, &page.items.items[i]);
     answer_body(archive, query->request, &schema_handoff_page, &page);
 }
 
@@ -255,7 +260,7 @@ static void ask_handoff(struct archive *archive, uint64_t request, uint64_t id)
     struct handoff_view view = {0};
     if (!find_handoff(archive, request, id, &view))
         return;
-    complete(archive, &view);
+    complete(archive, &schema_handoff_view, &view);
     answer_body(archive, request, &schema_handoff_view, &view);
 }
 

@@ -45,8 +45,9 @@ struct archive {
     int64_t wait_ms_max;
     void (*answer)(void *context, struct answer *answer); /* takes the content */
     void *context;
-    /* Adds to a hand-over that is under way what only reports tell; NULL: nothing does. */
-    void (*complete)(void *context, struct handoff_view *view);
+    /* Adds to a view of a hand-over or an operation that is under way what is not stored of it;
+     * NULL: nothing does. */
+    void (*complete)(void *context, const struct schema_type *type, void *view);
     struct {
         struct archive_wait *items;
         size_t count, capacity;

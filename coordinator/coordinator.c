@@ -11,6 +11,7 @@
 #include "common/mailbox.h"
 #include "common/mem.h"
 #include "common/rng.h"
+#include "coordinator/core/rows.h"
 #include "coordinator/recovery_log.h"
 
 #define MAILBOX_CAPACITY                                                                           \
@@ -189,9 +190,10 @@ static void keep_refused_call(struct coordinator *coordinator, const struct kafk
     coordinator->refused_calls.items[coordinator->refused_calls.count++] =
         (struct kafka_result){.id = call->id,
                               .kind = call->kind,
-                              .job = mem_strdup(call->job),
+                              .job = rows_text_copy(call->job), /* NULL: it is about all jobs */
                               .failed = true,
-                              .detail = mem_strdup("too many calls to Kafka wait")};
+                              .detail = mem_strdup("too many calls to Kafka wait, or it stops")};
+    count(&coordinator->counts.calls_refused);
 }
 
 static bool is_decision(const struct update *update)
@@ -240,6 +242,14 @@ static bool confirms_change(const struct update *update)
     return false;
 }
 
+/* What is asked about what is under way is answered alike, whoever answers. */
+static void complete(void *context, const struct schema_type *type, void *view)
+{
+    const struct coordinator *coordinator = context;
+    if (coordinator->loaded)
+        publish_complete(&coordinator->cluster, type, view);
+}
+
 /* Published before answered: a client that reads after its write finds what it wrote. */
 static void carry_out(struct coordinator *coordinator, struct update *update)
 {
@@ -257,8 +267,10 @@ static void carry_out(struct coordinator *coordinator, struct update *update)
             publish(coordinator);
     }
     publish_if_due(coordinator);
-    for (size_t i = 0; i < update->answers.count; i++)
+    for (size_t i = 0; i < update->answers.count; i++) {
+        complete(coordinator, update->answers.items[i].type, update->answers.items[i].body);
         answer(coordinator, &update->answers.items[i]);
+    }
     archive_see_update(&coordinator->archive, update);
 }
 
@@ -475,15 +487,6 @@ void coordinator_deliver(void *context, struct kafka_result *result)
 
 /* ---- life */
 
-static void complete_handoff(void *context, struct handoff_view *view)
-{
-    const struct coordinator *coordinator = context;
-    const struct handoff *handoff =
-        coordinator->loaded ? cluster_handoff(&coordinator->cluster, view->id) : NULL;
-    if (handoff != NULL)
-        publish_complete_handoff(&coordinator->cluster, handoff, view);
-}
-
 enum err_code coordinator_create(const struct coordinator_config *config,
                                  struct coordinator **ret_coordinator, struct err *reterr)
 {
@@ -505,7 +508,7 @@ enum err_code coordinator_create(const struct coordinator_config *config,
             store_retain(coordinator->store, config->retention);
         archive_init(&coordinator->archive, coordinator->store, config->core.poll_wait_ms_max,
                      answer, coordinator);
-        coordinator->archive.complete = complete_handoff;
+        coordinator->archive.complete = complete;
         coordinator->archive.backup_dir = config->backup_dir;
         code = store_load(coordinator->store, &coordinator->cluster, reterr);
     }
@@ -566,6 +569,7 @@ void coordinator_count(const struct coordinator *coordinator, struct coordinator
     const struct coordinator_counts *counts = &coordinator->counts;
     ret_counts->mailbox = __atomic_load_n(&counts->mailbox, __ATOMIC_RELAXED);
     ret_counts->refused = __atomic_load_n(&counts->refused, __ATOMIC_RELAXED);
+    ret_counts->calls_refused = __atomic_load_n(&counts->calls_refused, __ATOMIC_RELAXED);
     ret_counts->steps = __atomic_load_n(&counts->steps, __ATOMIC_RELAXED);
     ret_counts->commit_failures = __atomic_load_n(&counts->commit_failures, __ATOMIC_RELAXED);
     ret_counts->publications = __atomic_load_n(&counts->publications, __ATOMIC_RELAXED);

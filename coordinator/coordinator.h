@@ -67,6 +67,7 @@ bool coordinator_working(const struct coordinator *coordinator); /* any thread *
 struct coordinator_counts { /* any thread reads them */
     uint64_t mailbox;       /* messages that wait */
     uint64_t refused;       /* by a full mailbox */
+    uint64_t calls_refused; /* calls to Kafka that its thread did not take: failed calls */
     uint64_t steps;
     uint64_t commit_failures;
     uint64_t publications;

@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/logger.h"
 #include "common/mem.h"
+#include "coordinator/core/rows.h"
 
 #define GREETING_PERIOD_MS 1000
 
@@ -171,7 +172,7 @@ static void serve(struct kafka *kafka, struct kafka_call *call)
     struct kafka_result *result = mem_calloc(1, sizeof(*result));
     result->id = call->id;
     result->kind = call->kind;
-    result->job = call->job != NULL ? mem_strdup(call->job) : NULL;
+    result->job = rows_text_copy(call->job); /* NULL: it is about all jobs */
     int64_t start_ms = clock_mono_ms();
     carry_out(kafka, call, result);
     __atomic_add_fetch(&kafka->counts.calls[call->kind], 1, __ATOMIC_RELAXED);

@@ -93,6 +93,8 @@ static void print_owner(struct strbuf *buf, const struct coordinator *coordinato
                 (int64_t)counts.mailbox);
     print_counter(buf, "baton_mailbox_refused_total",
                   "Requests that were answered busy because the mailbox was full.", counts.refused);
+    print_counter(buf, "baton_kafka_calls_not_taken_total",
+                  "Calls to Kafka that failed because too many waited.", counts.calls_refused);
     print_counter(buf, "baton_steps_total", "Events that the owner thread has carried out.",
                   counts.steps);
     print_counter(buf, "baton_publications_total", "Views that were published for readers.",

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/prom.h"
 #include "coordinator/metrics.h"
+#include "coordinator/metrics_view.h"
 
 /* ---- one sample a processor */
 
@@ -171,6 +172,11 @@ static int64_t read_windows_open(const struct job_status *status)
     return status->windows_open;
 }
 
+static int64_t read_windows_stale(const struct job_status *status)
+{
+    return status->windows_stale;
+}
+
 static int64_t read_old_records(const struct job_status *status)
 {
     return (int64_t)status->old_records;
@@ -195,6 +201,9 @@ static const struct job_metric job_metrics[] = {
     {"baton_job_standbys_ready", "Standbys that would take over at once.", read_standbys_ready},
     {"baton_job_settle_windows_open", "Partitions whose settle window after an expansion is open.",
      read_windows_open},
+    {"baton_job_settle_windows_stale",
+     "Those of them that are open again: an old-count record came after they were closed.",
+     read_windows_stale},
     {"baton_job_old_count_records",
      "Records met since the newest expansion whose producers did not know of it.",
      read_old_records},
@@ -413,6 +422,7 @@ void metrics_print_view(struct strbuf *buf, const struct view *view)
     print_groups(buf, view);
     print_processors_by_state(buf, view);
     print_handoffs(buf, view);
+    metrics_print_operations(buf, view);
     print_problems(buf, view);
     for (size_t i = 0; i < sizeof(job_metrics) / sizeof(job_metrics[0]); i++)
         print_job_metric(buf, view, &job_metrics[i]);

@@ -66,6 +66,9 @@ static void release_view(struct view *view)
     free(view->jobs.items);
     release_agents(view->agents);
     release_operations(view->operations);
+    for (size_t i = 0; i < view->running.count; i++)
+        schema_free(&schema_operation_view, &view->running.items[i]);
+    free(view->running.items);
     for (size_t i = 0; i < view->handoffs.count; i++)
         schema_free(&schema_handoff_view, &view->handoffs.items[i]);
     free(view->handoffs.items);
@@ -162,6 +165,10 @@ const struct drain_view *view_find_drain(const struct view *view, const char *ag
 
 const struct operation_view *view_find_operation(const struct view *view, const char *id)
 {
+    for (size_t i = 0; i < view->running.count; i++) {
+        if (strcmp(view->running.items[i].id, id) == 0)
+            return &view->running.items[i];
+    }
     for (size_t i = 0; i < view->operations->count; i++) {
         if (strcmp(view->operations->items[i].id, id) == 0)
             return &view->operations->items[i];
@@ -448,7 +455,20 @@ static struct view_operations *build_operations(const struct cluster *cluster,
     return operations;
 }
 
-/* Few, and their numbers change with every report: made anew each time. */
+/* Few, and their numbers change with every report: made anew each time, as the next. */
+static void build_running(const struct cluster *cluster, struct view *view)
+{
+    view->running.items = mem_calloc(cluster->operations.count, sizeof(*view->running.items));
+    for (size_t i = 0; i < cluster->operations.count; i++) {
+        const struct operation *operation = cluster->operations.items[i];
+        if (view_operation_finished(operation->row.state))
+            continue;
+        struct operation_view *running = &view->running.items[view->running.count++];
+        view_operation(&operation->row, running);
+        publish_complete_operation(cluster, operation, running);
+    }
+}
+
 static void build_handoffs(const struct cluster *cluster, struct view *view)
 {
     view->handoffs.count = cluster->handoffs.count;
@@ -476,6 +496,7 @@ void publish_build(struct publisher *publisher, const struct cluster *cluster, i
     build_jobs(cluster, before, dirty, now_ms, view);
     view->agents = build_agents(cluster, before, dirty);
     view->operations = build_operations(cluster, before, dirty);
+    build_running(cluster, view);
     build_handoffs(cluster, view);
     publish_drains(cluster, &view->drains);
     view_maintenance(&cluster->maintenance, &view->maintenance);

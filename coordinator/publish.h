@@ -52,6 +52,11 @@ struct view_operations { /* those in memory, by number */
     size_t references;
 };
 
+struct view_running { /* of them those that have not ended, with what changes all the time */
+    struct operation_view *items;
+    size_t count;
+};
+
 struct view_handoffs { /* those under way, by number */
     struct handoff_view *items;
     size_t count;
@@ -69,6 +74,7 @@ struct view {
     } jobs; /* by name */
     struct view_agents *agents;
     struct view_operations *operations;
+    struct view_running running;
     struct view_handoffs handoffs;
     struct view_drains drains;
     struct maintenance_view maintenance;
@@ -116,6 +122,12 @@ void publish_build(struct publisher *publisher, const struct cluster *cluster, i
 /* Owner thread: adds what the target's and the source's reports tell of a hand-over under way. */
 void publish_complete_handoff(const struct cluster *cluster, const struct handoff *handoff,
                               struct handoff_view *view);
+
+/* Owner thread: the same of an operation that has not ended. */
+void publish_complete_operation(const struct cluster *cluster, const struct operation *operation,
+                                struct operation_view *view);
+/* Owner thread: either, when the value is a view of one of these types, and it is under way. */
+void publish_complete(const struct cluster *cluster, const struct schema_type *type, void *view);
 
 /* Owner thread: those of all agents. */
 void publish_drains(const struct cluster *cluster, struct view_drains *ret_drains);

@@ -99,27 +99,13 @@ static bool contains(const struct uint_list *ascending, uint32_t value)
            NULL;
 }
 
-static void fill_window(const struct job *job, uint32_t topic, struct partition_view *view)
-{
-    const struct window *window = cluster_window(job, topic, view->partition);
-    view->window_at = view->fence = view->old_records = view->old_at = API_UNKNOWN;
-    if (window == NULL)
-        return;
-    bool open = window->row.window.fence == API_UNKNOWN;
-    view->window = mem_strdup(open ? "open" : "closed");
-    view->window_at = open ? window->row.opened_at : window->row.closed_at;
-    view->fence = window->row.window.fence;
-    view->old_records = (int64_t)(window->row.old_records + window->more);
-    view->old_at = window->more > 0 ? window->more_at : window->row.old_at;
-}
-
 static void fill_partition(const struct job *job, const struct processor *processor,
                            struct offsets *offsets, uint32_t topic, struct partition_view *view)
 {
     const struct partition_progress *seen = find_seen(offsets, topic, view->partition);
     size_t origin = find_origin(offsets, topic, view->partition);
     view->topic = mem_strdup(job->row.spec.inputs.items[topic]);
-    fill_window(job, topic, view);
+    publish_fill_window(job, topic, view);
     view->t0 = origin != SIZE_MAX ? offsets->origins[origin].offset : API_UNKNOWN;
     view->t1 = seen != NULL ? seen->t1 : API_UNKNOWN;
     view->t2 = seen != NULL ? seen->t2 : API_UNKNOWN;
@@ -505,10 +491,7 @@ static void sum_up(const struct job *job, struct view_job *view)
     status->agents = count_owners(view);
     for (size_t i = 0; i < job->processors.count + job->nascent; i++)
         status->handoffs_running += job->processors.items[i].handoff != NULL;
-    for (size_t i = 0; i < job->windows.count; i++) {
-        status->windows_open += job->windows.items[i].row.window.fence == API_UNKNOWN;
-        status->old_records += job->windows.items[i].row.old_records + job->windows.items[i].more;
-    }
+    publish_sum_windows(job, status);
 }
 
 /* ---- the job */

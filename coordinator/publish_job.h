@@ -20,6 +20,10 @@ void publish_free_job(struct view_job *view);
 void publish_find_problems(const struct cluster *cluster, const struct job *job, int64_t now_ms,
                            struct view_job *view);
 
+/* The settle window of the partition that the view is of; publish_window.c. */
+void publish_fill_window(const struct job *job, uint32_t topic, struct partition_view *view);
+void publish_sum_windows(const struct job *job, struct job_status *status); /* of all */
+
 /* A text of the API: formatted, and cut at a whole character where it would be too long. */
 char *publish_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

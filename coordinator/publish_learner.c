@@ -162,7 +162,8 @@ static void list_partitions(const struct job *job, const struct processor_view *
                                     .window_at = API_UNKNOWN,
                                     .fence = API_UNKNOWN,
                                     .old_records = API_UNKNOWN,
-                                    .old_at = API_UNKNOWN};
+                                    .old_at = API_UNKNOWN,
+                                    .window_closes_at = API_UNKNOWN};
         for (size_t k = 0; k < owner->owned.count; k++)
             partition->owned = partition->owned || owner->owned.items[k] == told->partition;
         if (told->t1 >= 0 && told->t2 >= 0)

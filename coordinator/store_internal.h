@@ -171,6 +171,10 @@ enum err_code store_load_skips(struct store *store, struct cluster *cluster,
 char *store_print_chosen(const struct placement_row *row);
 /* False: it is something else than store_print_chosen writes. */
 bool store_parse_chosen(const char *text, struct placement_row *row) MUSTCHECK;
+/* store_bound.c; NULL: there are none; free() */
+char *store_print_bounds(const struct placement_row *row);
+/* False: it is something else than store_print_bounds writes. */
+bool store_parse_bounds(const char *text, struct placement_row *row) MUSTCHECK;
 
 /* ---- settle windows (store_window.c) */
 

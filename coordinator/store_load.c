@@ -322,6 +322,11 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
             free(paused.paused_t1.items);
             code = store_corrupt(store, "the committed offsets that were chosen", reterr);
         }
+        if (code == ERR_NONE && !store_parse_bounds(store_column_peek(statement, 12), &paused)) {
+            free(paused.paused_t1.items);
+            free(paused.chosen.items);
+            code = store_corrupt(store, "the bounds of a processor's ancestors", reterr);
+        }
         if (code != ERR_NONE) {
             store_leave(statement);
             return code;
@@ -341,6 +346,8 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
         change.placement.paused_t1.count = paused.paused_t1.count;
         change.placement.chosen.items = paused.chosen.items;
         change.placement.chosen.count = paused.chosen.count;
+        change.placement.bounds.items = paused.bounds.items;
+        change.placement.bounds.count = paused.bounds.count;
         cluster_apply(cluster, &change);
     }
 }
@@ -439,7 +446,10 @@ enum err_code store_read_operation(const struct store *store, sqlite3_stmt *stat
                                       .updated_at = store_column_int(statement, 9),
                                       .processor = store_column_known(statement, 10),
                                       .target = store_column_text(statement, 11),
-                                      .goal = store_column_known(statement, 12)};
+                                      .goal = store_column_known(statement, 12),
+                                      .actor = store_column_text(statement, 14),
+                                      .count_before = store_column_known(statement, 15),
+                                      .count_reached = store_column_known(statement, 16)};
     ret_row->ends.items = ends.ends.items;
     ret_row->ends.count = ends.ends.count;
     return ERR_NONE;

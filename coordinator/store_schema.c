@@ -299,6 +299,17 @@ static const char *const migrations[] = {
     "  PRIMARY KEY (job, topic, partition)"
     ") STRICT, WITHOUT ROWID;"
     "ALTER TABLE operations ADD COLUMN ends TEXT;", /* [topic,partition,end] of each; NULL: none */
+
+    /* ---- 13: who asked for an operation; of expansions, the counts that they began and got to */
+
+    "ALTER TABLE operations ADD COLUMN actor TEXT;"
+    "ALTER TABLE operations ADD COLUMN count_before INTEGER;"
+    "ALTER TABLE operations ADD COLUMN count_reached INTEGER;",
+
+    /* ---- 14: processors inherit records of partitions that stay with others */
+
+    "ALTER TABLE placements ADD COLUMN bounds TEXT;", /* [topic,partition,bound,records] of each;
+                                                         records -1: not counted; NULL: none */
 };
 
 int store_schema_version(void)
@@ -321,7 +332,7 @@ const char *const store_names_kind[] = {"create_job", "delete_job",        "move
 
 #define OPERATION_COLUMNS                                                                          \
     "id, kind, job, job_incarnation, state, step, reason, error, created_at, updated_at,"          \
-    " processor, target, goal, ends"
+    " processor, target, goal, ends, actor, count_before, count_reached"
 #define ARRIVAL_COLUMNS                                                                            \
     "job, agent, incarnation, open, refused, refused_detail, refused_processor, refused_at"
 
@@ -380,13 +391,13 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_PLACEMENT_PUT] =
         "INSERT INTO placements (job, processor, agent, agent_incarnation, epoch, activated,"
-        " trouble, reason, changed_at, handoff, paused_t1, chosen)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+        " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
         " ON CONFLICT (job, processor) DO UPDATE SET agent = ?3, agent_incarnation = ?4,"
         " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9, handoff = ?10,"
-        " paused_t1 = ?11, chosen = ?12",
+        " paused_t1 = ?11, chosen = ?12, bounds = ?13",
     [STORE_PLACEMENT_LIST] = "SELECT job, processor, agent, agent_incarnation, epoch, activated,"
-                             " trouble, reason, changed_at, handoff, paused_t1, chosen"
+                             " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds"
                              " FROM placements",
     [STORE_OFFSETS_CLEAR] = "DELETE FROM offsets WHERE job = ?1 AND processor = ?2",
     [STORE_OFFSET_PUT] = "INSERT INTO offsets (job, processor, topic, partition, t0, t1, t2, at)"
@@ -425,10 +436,11 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_OPERATION_PUT] =
         "INSERT INTO operations (" OPERATION_COLUMNS ")"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
         " ON CONFLICT (id) DO UPDATE SET kind = ?2, job = ?3, job_incarnation = ?4, state = ?5,"
         " step = ?6, reason = ?7, error = ?8, created_at = ?9, updated_at = ?10,"
-        " processor = ?11, target = ?12, goal = ?13, ends = ?14",
+        " processor = ?11, target = ?12, goal = ?13, ends = ?14, actor = ?15,"
+        " count_before = ?16, count_reached = ?17",
     [STORE_OPERATION_LIST] =
         "SELECT " OPERATION_COLUMNS " FROM operations WHERE " UNFINISHED
         " OR id IN (SELECT id FROM operations WHERE NOT " UNFINISHED " ORDER BY id DESC LIMIT ?1)",

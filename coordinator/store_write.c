@@ -154,7 +154,10 @@ static enum err_code write_placement(struct store *store, const struct placement
     store_bind_text(statement, 11, paused);
     char *chosen = store_print_chosen(row);
     store_bind_text(statement, 12, chosen);
+    char *bounds = store_print_bounds(row);
+    store_bind_text(statement, 13, bounds);
     enum err_code code = store_run(store, STORE_PLACEMENT_PUT, reterr);
+    free(bounds);
     free(chosen);
     free(paused);
     return code;
@@ -269,6 +272,9 @@ static enum err_code write_operation(struct store *store, const struct operation
     store_bind_known(statement, 13, row->goal);
     char *ends = store_print_offsets(row->ends.items, row->ends.count);
     store_bind_text(statement, 14, ends);
+    store_bind_text(statement, 15, row->actor);
+    store_bind_known(statement, 16, row->count_before);
+    store_bind_known(statement, 17, row->count_reached);
     enum err_code code = store_run(store, STORE_OPERATION_PUT, reterr);
     free(ends);
     return code;

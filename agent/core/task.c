@@ -291,6 +291,8 @@ static void handle_desired(struct task *task, const struct task_event *event,
 
         task_take_rested(task, event);
         task_take_chosen(task, event);
+        if (desired->split.handoff != task->desired.split.handoff)
+            task_forget_split_bounds(task);
         task->desired = *desired;
         task->desired.learner = learner;
     }

@@ -55,7 +55,8 @@
  *
  * A split (task_split.c) is no phase: an ACTIVE task commits once, with the new processor's stamp
  * on what that gets, and goes on with the rest. Whoever finds that stamp at an activation has been
- * told of the same split, or is fenced.
+ * told of the same split, or is fenced. What the new processor inherits of partitions that stay is
+ * decided by the same commit (task_inherit.c).
  *
  * From anywhere: a failed or doubtful commit drops what is not checkpointed and goes to PRODUCER
  * (the one repair), a newer owner leads to FENCED, what can not be gone on with to FAILED, a stop
@@ -76,6 +77,7 @@
 #include "api/stamp.h"
 #include "api/types.h"
 #include "common/fsm.h"
+#include "common/hash/key_map.h"
 
 #define TASK_NEVER        INT64_MAX
 #define TASK_UNLIMITED    INT64_MAX
@@ -291,9 +293,17 @@ struct task_window {
 
 struct task_partition {
     uint32_t topic, partition;
-    bool owned;   /* in S1 */
-    bool leaving; /* in the split of the newest document; set by the owner between two steps */
-    bool given;   /* to the split's new processor: in S1 no more, and gone with FORGET */
+    bool owned;    /* in S1 */
+    bool leaving;  /* in the split of the newest document; set by the owner between two steps */
+    bool given;    /* to the split's new processor: in S1 no more, and gone with FORGET */
+    int64_t bound; /* of an ancestor in S2 that another processor owns (task_inherit.c): up to there
+                      its records are part of the state, for ever; API_UNKNOWN: not decided yet, a
+                      learner follows T1 */
+    int64_t bound_records; /* of T0 up to the bound, as the stamp that decided it says; API_UNKNOWN:
+                              nobody counted */
+    int64_t split_bound;   /* of the parent in the split of the newest document: the bound that the
+                              split's commit has given it; API_UNKNOWN: that is not done */
+    int64_t split_bound_records;
     int64_t t0;
     int64_t t1;              /* committed; API_UNKNOWN until read from Kafka. Of a learner: the one
                                 that it follows */
@@ -477,6 +487,24 @@ void task_meet_old_again(struct task *task, size_t index);
 /* T1, when it is past an end that was asked for `settle_ms` after the last old-count record;
  * API_UNKNOWN: not yet. */
 int64_t task_settled(const struct task *task, size_t index);
+
+/* ---- ancestors that other processors own (task_inherit.c) */
+
+/* In S2, not in S1, and never was: an ancestor. */
+bool task_is_inherited(const struct task_partition *partition);
+/* Nothing more of it will ever be needed. */
+bool task_is_inherited_whole(const struct task_partition *partition);
+/* Between two steps: the bound as the coordinator says it. */
+void task_tell_bound(struct task *task, size_t index, int64_t bound, int64_t records);
+
+enum task_verdict {
+    TASK_VERDICT_APPLY,
+    TASK_VERDICT_PASS,     /* it is another processor's: nothing that concerns this one */
+    TASK_VERDICT_MISROUTED /* it is another processor's, and came to this one */
+};
+/* Of the record at `offset` whose key belongs to partition `place` by the newest map. */
+enum task_verdict task_judge_key(const struct task *task, size_t index, const struct key_map *map,
+                                 uint32_t place, int64_t offset);
 
 /* True: QUERY_RANGES must also answer how topics are cleaned. */
 bool task_wants_policy(const struct task *task);

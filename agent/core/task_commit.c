@@ -34,6 +34,7 @@ struct stamp task_stamp(const struct task *task, size_t index)
         stamp.processor = task->desired.split.processor;
         stamp.epoch = task->desired.split.epoch;
     }
+    task_stamp_bound(task, index, &stamp);
     memcpy(stamp.incarnation, task->config.incarnation, sizeof(stamp.incarnation));
     return stamp;
 }

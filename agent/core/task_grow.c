@@ -83,6 +83,8 @@ void task_init_partition(struct task_partition *partition)
     partition->pinned_at = API_UNKNOWN;
     partition->rested = API_UNKNOWN;
     partition->chosen = (struct task_choice){API_UNKNOWN, API_UNKNOWN};
+    partition->bound = partition->bound_records = API_UNKNOWN;
+    partition->split_bound = partition->split_bound_records = API_UNKNOWN;
     partition->strange = false;
     partition->found = API_UNKNOWN;
     partition->window = (struct task_window){.end = API_UNKNOWN,

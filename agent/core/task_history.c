@@ -115,7 +115,7 @@ bool task_judge_replay(struct task *task, struct task_actions *actions, int64_t 
     for (size_t i = 0; i < task->partition_count; i++) {
         struct task_partition *partition = &task->partitions[i];
 
-        if (!partition->owned || !task_counts(task) || partition->records_owed == API_UNKNOWN)
+        if (partition->given || !task_counts(task) || partition->records_owed == API_UNKNOWN)
             continue;
         if (partition->records == API_UNKNOWN) /* of a state from before there were counts */
             partition->records = partition->records_owed;

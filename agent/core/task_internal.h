@@ -1,7 +1,8 @@
 /* Shared by the files of the task core: task.c (dispatch, ticks), task_open.c (until active),
  * task_seed.c (from another copy), task_learn.c (learners), task_commit.c (when active),
- * task_pause.c (owners that are paused), task_split.c (a part of S1 goes), task_choice.c (what
- * people decide about offsets and records). */
+ * task_pause.c (owners that are paused), task_split.c (a part of S1 goes), task_inherit.c (what
+ * comes from ancestors that others own), task_choice.c (what people decide about offsets and
+ * records). */
 #ifndef BATON_AGENT_CORE_TASK_INTERNAL_H
 #define BATON_AGENT_CORE_TASK_INTERNAL_H
 
@@ -83,7 +84,20 @@ bool task_is_pinned(const struct task *task); /* any of S1 is, or may be */
 void task_init_partition(struct task_partition *partition); /* but for place, owned and t0 */
 void task_find_parents(struct task *task);
 
+/* task_inherit.c */
+/* A split is desired, another one than before: what was decided in that is over. */
+void task_forget_split_bounds(struct task *task);
+/* The bound that the split's commit is to give, or has given, the parent of partition `index`,
+ * which leaves; into the stamp. */
+void task_stamp_bound(const struct task *task, size_t index, struct stamp *stamp);
+/* That commit is done, or its stamp was found. */
+void task_take_split_bound(struct task *task, size_t index, int64_t bound, int64_t records);
+bool task_ancestors_learned(const struct task *task); /* D3.5 */
+/* At an activation: T1 of ancestors is their bound. False: nobody knows one; failed. */
+bool task_take_inherited(struct task *task, struct task_actions *actions, int64_t now_ms);
+
 /* task_order.c */
+bool task_is_settled(const struct task_window *window);
 void task_order(struct task *task, int64_t now_ms); /* after each step */
 void task_find_settled(struct task *task);          /* there are new ranges */
 

@@ -27,7 +27,7 @@ int64_t task_caught_up_lag(const struct task *task)
     for (size_t i = 0; i < task->partition_count; i++) {
         const struct task_partition *partition = &task->partitions[i];
 
-        if (partition->owned && partition->t1 - partition->position > most)
+        if (partition->t1 - partition->position > most)
             most = partition->t1 - partition->position;
     }
     return task->config.stateful ? most : 0; /* without state there is nothing to learn */
@@ -70,7 +70,8 @@ void task_learn_check(struct task *task, struct task_actions *actions, int64_t n
 {
     int64_t lag = task_caught_up_lag(task);
     bool caught_up = lag != API_UNKNOWN && lag <= task->config.acceptable_lag &&
-                     now_ms - task->followed_ms <= TASK_FOLLOW_MS && !task_is_pinned(task);
+                     now_ms - task->followed_ms <= TASK_FOLLOW_MS && !task_is_pinned(task) &&
+                     task_ancestors_learned(task);
 
     if (caught_up != task->caught_up)
         task_push(actions, TASK_ACTION_REPORT);
@@ -117,11 +118,14 @@ void task_follow(struct task *task, const struct task_event *event, struct task_
     if (!task->desired.learner)
         return;
     for (size_t i = 0; i < task->partition_count; i++) {
-        if (task->partitions[i].owned && event->offsets[i] == API_UNKNOWN)
+        if (task->partitions[i].bound == API_UNKNOWN && event->offsets[i] == API_UNKNOWN)
             return;
     }
-    for (size_t i = 0; i < task->partition_count; i++)
-        task->partitions[i].t1 = event->offsets[i];
+    for (size_t i = 0; i < task->partition_count; i++) {
+        struct task_partition *partition = &task->partitions[i];
+
+        partition->t1 = partition->bound != API_UNKNOWN ? partition->bound : event->offsets[i];
+    }
     task->followed_ms = event->now_ms;
     if (task->phase.state != TASK_PHASE_LEARN || is_refused(task, actions, event->now_ms))
         return;

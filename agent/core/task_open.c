@@ -76,6 +76,8 @@ static const char *judge_history(const struct task *task, struct task_partition 
 {
     const struct task_range *range = &partition->range;
 
+    if (task_is_inherited_whole(partition)) /* what became of it since is its owner's to see to */
+        return NULL;
     if (partition->position > range->end)
         return "topic_truncated";
     if (range->log_start <= partition->position)
@@ -116,8 +118,8 @@ static void watch_ranges(struct task *task, struct task_actions *actions, int64_
     for (size_t i = 0; i < task->partition_count; i++) {
         const struct task_partition *partition = &task->partitions[i];
 
-        if (partition->range.end == API_UNKNOWN || partition->t1_asked == API_UNKNOWN ||
-            partition->t1_asked <= partition->range.end)
+        if (task_is_inherited_whole(partition) || partition->range.end == API_UNKNOWN ||
+            partition->t1_asked == API_UNKNOWN || partition->t1_asked <= partition->range.end)
             continue;
         task_set_problem_at(task, i, "topic_truncated",
                             "the topic ends before the committed offset", now_ms);
@@ -338,11 +340,11 @@ static bool settle_ahead(struct task *task, struct task_actions *actions, int64_
     for (size_t i = 0; i < task->partition_count; i++) {
         struct task_partition *partition = &task->partitions[i];
 
-        if (!partition->owned || partition->t1 >= partition->position)
+        if (partition->given || partition->t1 >= partition->position)
             continue;
         task_set_problem_at(task, i, "state_ahead",
                             "the committed offset is below what the state has learned", now_ms);
-        if (!task->config.exactly_once) {
+        if (!task->config.exactly_once && partition->owned) {
             partition->t1 = partition->position;
             partition->records_owed = API_UNKNOWN; /* of the older T1 */
             continue;
@@ -405,7 +407,7 @@ void task_committed_read(struct task *task, const struct task_event *event,
         watch_committed(task, event);
     if (task->phase.state != TASK_PHASE_COMMITTED)
         return;
-    if (!take_committed(task, event, actions))
+    if (!take_committed(task, event, actions) || !task_take_inherited(task, actions, event->now_ms))
         return;
     if (!task->config.stateful)
         skip_to_committed(task);
@@ -413,7 +415,7 @@ void task_committed_read(struct task *task, const struct task_event *event,
         return;
     task_judge_trailing(task);
     for (size_t i = 0; i < task->partition_count; i++) {
-        if (task->partitions[i].owned)
+        if (!task->partitions[i].given)
             task->partitions[i].limit = task->partitions[i].t1;
     }
     if (!task->assigned && (task->config.stateful || !task->foreign)) {

@@ -17,6 +17,7 @@
  * - Replaying or learning: T1 of the descendant, and of each ancestor min(its fence, T1): what the
  *   owner had committed at one moment it had applied in this order. Past the fence the ancestor has
  *   no records of the descendant's keys, but such as were counted and reported.
+ * - An ancestor that another processor owns (task_inherit.c): its bound, once that is decided.
  * - Live, and every window is closed: no bound.
  */
 #include "agent/core/task_internal.h"
@@ -29,15 +30,16 @@ static bool is_descendant(const struct task_partition *partition)
 }
 
 /* An ancestor that nobody has told anything about is as one whose window has just been opened. */
-static bool is_settled(const struct task_window *window)
+bool task_is_settled(const struct task_window *window)
 {
     return window->told && window->fence != API_UNKNOWN && !window->stale;
 }
 
+/* Of an inherited one everything that counts has been applied before the task was active. */
 static bool ancestors_settled(const struct task *task, const struct task_partition *partition)
 {
     for (size_t i = partition->parent; i != TASK_NO_PARENT; i = task->partitions[i].parent) {
-        if (!is_settled(&task->partitions[i].window))
+        if (task->partitions[i].owned && !task_is_settled(&task->partitions[i].window))
             return false;
     }
     return true;
@@ -56,6 +58,8 @@ static int64_t needed_of(const struct task *task, const struct task_partition *a
 {
     const struct task_window *window = &ancestor->window;
 
+    if (task_is_inherited(ancestor) && ancestor->bound != API_UNKNOWN)
+        return ancestor->bound;
     if (task->order == TASK_ORDER_LIVE)
         return ancestor->range.end;
     return window->told && window->fence != API_UNKNOWN && window->fence < ancestor->t1
@@ -215,7 +219,7 @@ void task_tell_window(struct task *task, size_t index, const struct task_window 
 bool task_meet_old(struct task *task, size_t index, int64_t now_ms, int64_t now_at)
 {
     struct task_window *window = &task->partitions[index].window;
-    bool late = is_settled(window);
+    bool late = task_is_settled(window);
 
     window->old_records++;
     window->old_at = now_at;

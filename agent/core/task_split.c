@@ -59,8 +59,14 @@ void task_split_done(struct task *task, struct task_actions *actions)
 {
     task->splitting = false;
     for (size_t i = 0; i < task->partition_count; i++) {
-        if (is_leaving(&task->partitions[i]))
-            give(&task->partitions[i]);
+        const struct task_partition *partition = &task->partitions[i];
+
+        if (!is_leaving(partition))
+            continue;
+        if (partition->parent != TASK_NO_PARENT)
+            task_take_split_bound(task, i, task->partitions[partition->parent].position,
+                                  task->partitions[partition->parent].records);
+        give(&task->partitions[i]);
     }
     finish(task, actions);
 }
@@ -86,6 +92,8 @@ void task_find_given(struct task *task, const struct task_event *event,
         if (!is_leaving(&task->partitions[i]))
             continue;
         if (is_given(task, &event->committed[i])) {
+            task_take_split_bound(task, i, event->committed[i].stamp.bound,
+                                  event->committed[i].stamp.bound_records);
             give(&task->partitions[i]);
             any = true;
         } else {

@@ -412,6 +412,16 @@ void cluster_read_partitions(const struct job *job, uint32_t processor, struct u
 struct processor *cluster_nascent(const struct job *job);
 /* The processor that this one was split from, or is; itself: from none. */
 uint32_t cluster_parent(const struct job *job, uint32_t processor);
+/* N0 = M0 * 2^j: partitions and processors have one tree, and no key changes its processor when
+ * partitions are added (D2). Elsewhere nothing is inherited: what lies in a partition is its
+ * owner's. */
+bool cluster_keeps_keys(const struct job *job);
+/* Its partitions have ancestors that another processor keeps: those of its parent's number, at
+ * least. */
+bool cluster_inherits(const struct job *job, uint32_t processor);
+/* Of S2 without S1, as far as they are decided; by topic, then partition; heap. */
+struct ancestor_bound *cluster_list_bounds(const struct job *job, uint32_t processor,
+                                           size_t *ret_count);
 /* The split before its release that takes partitions of this processor, or NULL. */
 struct handoff *cluster_split_of(const struct job *job, uint32_t processor);
 

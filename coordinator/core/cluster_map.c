@@ -51,6 +51,8 @@ void cluster_read_partitions(const struct job *job, uint32_t processor, struct u
     struct uint_list read = {.items = mem_calloc(owned.count * 33, sizeof(uint32_t))};
     for (size_t i = 0; i < owned.count; i++) {
         read.items[read.count++] = owned.items[i];
+        if (!job->row.spec.stateful || !cluster_keeps_keys(job))
+            continue;
         read.count +=
             linhash_ancestors(owned.items[i], job->row.partitions_initial, &read.items[read.count]);
     }
@@ -188,6 +190,7 @@ static void describe_task(const struct job *job, const struct processor *process
     }
     cluster_owned_partitions(job, ret_task->processor, &ret_task->owned);
     cluster_read_partitions(job, ret_task->processor, &ret_task->read);
+    ret_task->bounds.items = cluster_list_bounds(job, ret_task->processor, &ret_task->bounds.count);
     ret_task->skips.items = cluster_list_skips(job, &ret_task->read, &ret_task->skips.count);
 }
 
@@ -230,10 +233,23 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
 
 /* ---- what learners follow */
 
+/* Once a split has happened, whoever it makes goes no further in what stays with its parent. */
+static int64_t followed_of(const struct task_report *report,
+                           const struct partition_progress *progress, uint64_t split)
+{
+    for (size_t i = 0; i < report->split_bounds.count && split != 0 && report->split == split;
+         i++) {
+        const struct ancestor_bound *bound = &report->split_bounds.items[i];
+        if (bound->topic == progress->topic && bound->partition == progress->partition)
+            return bound->offset;
+    }
+    return progress->t1;
+}
+
 /* T1 of those of `partitions` that the processor owns, out of its owner's newest report, unless
- * that came before `since_ms`. */
+ * that came before `since_ms`. Of ancestors that others own the bounds are in the document. */
 static bool add_committed(const struct cluster *cluster, const struct job *job, uint32_t processor,
-                          int64_t since_ms, const struct uint_list *partitions,
+                          int64_t since_ms, const struct uint_list *partitions, uint64_t split,
                           struct follow *follow)
 {
     const struct processor *owned = &job->processors.items[processor];
@@ -250,26 +266,12 @@ static bool add_committed(const struct cluster *cluster, const struct job *job, 
             bsearch(&progress->partition, partitions->items, partitions->count, sizeof(uint32_t),
                     compare_numbers) == NULL)
             continue;
-        follow->committed.items[follow->committed.count++] = (struct input_offset){
-            .topic = progress->topic, .partition = progress->partition, .offset = progress->t1};
+        follow->committed.items[follow->committed.count++] =
+            (struct input_offset){.topic = progress->topic,
+                                  .partition = progress->partition,
+                                  .offset = followed_of(report, progress, split)};
     }
     return true;
-}
-
-/* Ancestors that other processors own are bounded by what those have committed (D3.3): each owner
- * adds its own vector, and one that does not speak leaves its part unknown. */
-static void add_ancestors(const struct cluster *cluster, const struct job *job, uint32_t processor,
-                          int64_t since_ms, const struct uint_list *read, struct follow *follow)
-{
-    struct linhash_size size = {.initial = job->row.processors_initial, .now = job->row.processors};
-    struct uint_list owners = {.items = mem_calloc(read->count, sizeof(uint32_t))};
-    for (size_t i = 0; i < read->count; i++)
-        owners.items[owners.count++] = linhash_bucket(read->items[i], size);
-    qsort(owners.items, owners.count, sizeof(uint32_t), compare_numbers);
-    for (size_t i = 0; i < owners.count; i++)
-        if (owners.items[i] != processor && (i == 0 || owners.items[i - 1] != owners.items[i]))
-            (void)add_committed(cluster, job, owners.items[i], since_ms, read, follow);
-    free(owners.items);
 }
 
 /* What a split makes follows who has its partitions now. */
@@ -285,10 +287,10 @@ bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32
     if (handoff != NULL && handoff->begun_ms > since_ms)
         since_ms = handoff->begun_ms;
     cluster_read_partitions(job, processor, &read);
-    bool known = add_committed(cluster, job, owner, since_ms, &read, &follow);
+    bool known = add_committed(cluster, job, owner, since_ms, &read,
+                               nascent && handoff != NULL ? handoff->row.id : 0, &follow);
     if (known) {
         follow.job = mem_strdup(job->row.name);
-        add_ancestors(cluster, job, owner, since_ms, &read, &follow);
         *ret_follow = follow;
     }
     free(read.items);

@@ -91,6 +91,11 @@ struct placement_row {
         struct chosen_offset *items;
         size_t count;
     } chosen; /* T1 as somebody chose it instead of what Kafka had, until an owner is active */
+    struct {
+        struct ancestor_bound *items;
+        size_t count;
+    } bounds; /* of the nearest ancestor of its partitions, in each topic, where that is another
+                 processor's: decided by the split that made this one, for ever; by topic */
 };
 
 /* A record that no task of the job gives to its logic: somebody said so. For the job's life, since
@@ -256,8 +261,11 @@ struct operation_row {
         size_t count;
     } ends;       /* expand_partitions: by topic then partition, of those before it; else empty */
     int64_t goal; /* expansions: the count that is wanted; API_UNKNOWN */
-    char *reason; /* given by the caller, or NULL */
-    char *error;  /* why it failed, or what it retries; NULL */
+    int64_t count_before;  /* ... that there was when it began, */
+    int64_t count_reached; /* ... and that there is, or was at its end; API_UNKNOWN */
+    char *actor;           /* who asked for it; NULL: a version that did not note it began it */
+    char *reason;          /* given by the caller, or NULL */
+    char *error;           /* why it failed, or what it retries; NULL */
     int64_t created_at;
     int64_t updated_at;
 };

@@ -75,6 +75,34 @@ static int64_t add(int64_t sum, int64_t more)
     return sum < 0 || more < 0 || __builtin_add_overflow(sum, more, &total) ? API_UNKNOWN : total;
 }
 
+/* Of what the split has decided; API_UNKNOWN: nobody knows. */
+static int64_t count_bounds(const struct job *job, uint32_t processor)
+{
+    const struct placement_row *row = &job->processors.items[processor].placement;
+    int64_t sum = row->bounds.count == job->row.spec.inputs.count ? 0 : API_UNKNOWN;
+    for (size_t i = 0; i < row->bounds.count; i++) {
+        const struct ancestor_bound *bound = &row->bounds.items[i];
+        size_t at = (size_t)bound->topic * job->row.partitions + bound->partition;
+        sum = add(sum, bound->offset - job->row.origins.items[at].offset);
+    }
+    return sum;
+}
+
+/* In the ancestors that others keep: up to their bounds, or as far as their owners are now. */
+static int64_t count_inherited(const struct job *job, uint32_t processor)
+{
+    int64_t sum = 0;
+    for (; cluster_inherits(job, processor); processor = cluster_parent(job, processor)) {
+        uint32_t ancestor = cluster_parent(job, processor);
+        struct uint_list partitions = {.items = &ancestor, .count = 1};
+        bool decided = processor < job->processors.count;
+        sum = add(sum, decided ? count_bounds(job, processor)
+                               : count_records(find_present(job, ancestor), &partitions,
+                                               job->row.spec.inputs.count));
+    }
+    return sum;
+}
+
 static void describe(const struct job *job, uint32_t processor, const struct agent *target,
                      struct plan_move *ret_move)
 {
@@ -94,7 +122,8 @@ static void describe(const struct job *job, uint32_t processor, const struct age
                       : mem_strdup("no agent is alive, neither cordoned nor drained, and has room"),
     };
     if (job->row.spec.stateful) {
-        ret_move->records = count_records(owner, &partitions, job->row.spec.inputs.count);
+        ret_move->records = add(count_records(owner, &partitions, job->row.spec.inputs.count),
+                                count_inherited(job, processor));
         ret_move->state_bytes = API_UNKNOWN; /* a part of the owner's */
         ret_move->eta_ms = estimate(ret_move->records, job->replayed_per_s);
     }

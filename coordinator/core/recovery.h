@@ -33,6 +33,11 @@ struct recovery_agent { /* that has registered while COLLECTING */
     int64_t heard_ms;
 };
 
+struct recovery_bound { /* of a processor's nearest ancestor, as its stamp says */
+    uint32_t processor, topic;
+    int64_t offset, records;
+};
+
 /* What Kafka holds for the group of a job: of the database, or of an agent's document. */
 struct recovery_stamps {
     char *job;
@@ -45,6 +50,10 @@ struct recovery_stamps {
         struct input_offset *items;
         size_t count;
     } committed; /* T1 of those partitions that have one */
+    struct {
+        struct recovery_bound *items;
+        size_t count;
+    } bounds;
 };
 
 struct recovery {

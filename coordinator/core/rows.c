@@ -154,6 +154,8 @@ void rows_copy_placement(struct placement_row *ret_copy, const struct placement_
         items_copy(row->paused_t1.items, row->paused_t1.count, sizeof(*row->paused_t1.items));
     ret_copy->chosen.items =
         items_copy(row->chosen.items, row->chosen.count, sizeof(*row->chosen.items));
+    ret_copy->bounds.items =
+        items_copy(row->bounds.items, row->bounds.count, sizeof(*row->bounds.items));
 }
 
 void rows_finish_placement(struct placement_row *row)
@@ -165,6 +167,7 @@ void rows_finish_placement(struct placement_row *row)
     free(row->reason);
     free(row->paused_t1.items);
     free(row->chosen.items);
+    free(row->bounds.items);
     *row = (struct placement_row){0};
 }
 
@@ -181,6 +184,19 @@ static bool choices_equal(const struct placement_row *a, const struct placement_
     return true;
 }
 
+static bool bounds_equal(const struct placement_row *a, const struct placement_row *b)
+{
+    if (a->bounds.count != b->bounds.count)
+        return false;
+    for (size_t i = 0; i < a->bounds.count; i++) {
+        const struct ancestor_bound *left = &a->bounds.items[i], *right = &b->bounds.items[i];
+        if (left->topic != right->topic || left->partition != right->partition ||
+            left->offset != right->offset || left->records != right->records)
+            return false;
+    }
+    return true;
+}
+
 static bool placement_equal(const struct placement_row *a, const struct placement_row *b)
 {
     return rows_text_equal(a->job, b->job) && a->processor == b->processor &&
@@ -191,7 +207,7 @@ static bool placement_equal(const struct placement_row *a, const struct placemen
            a->changed_at == b->changed_at &&
            rows_offsets_equal(a->paused_t1.items, a->paused_t1.count, b->paused_t1.items,
                               b->paused_t1.count) &&
-           choices_equal(a, b);
+           choices_equal(a, b) && bounds_equal(a, b);
 }
 
 /* ---- agents */

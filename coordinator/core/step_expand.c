@@ -58,6 +58,26 @@ static struct job *find_expandable(struct step *step)
 
 /* ---- processors */
 
+/* Why a job whose partitions have grown can not have processors that inherit; NULL: it can. */
+static char *refuse_inheriting(const struct job *job, int64_t wanted)
+{
+    const struct job_row *row = &job->row;
+    if (row->partitions == row->partitions_initial)
+        return NULL;
+    if (!cluster_keeps_keys(job))
+        return step_text("the job's partitions have grown, and it began with %u partitions and %u "
+                         "processors: only of partitions that are processors times a power of two "
+                         "do keys stay together; create a new job from the same group",
+                         row->partitions_initial, row->processors_initial);
+    if (wanted > row->partitions_initial && row->partitioner != EFFECTIVE_PARTITIONER_MURMUR2 &&
+        row->partitioner != EFFECTIVE_PARTITIONER_CRC32)
+        return step_text("processors beyond the initial %u partitions get a part of the keys of "
+                         "their ancestors, and nobody knows how keys are spread: %s",
+                         row->partitions_initial,
+                         row->partitioner_reason != NULL ? row->partitioner_reason : "not known");
+    return NULL;
+}
+
 /* Counts that can not be; true: answered. */
 static bool refuse_processors(struct step *step, const struct job *job, int64_t wanted)
 {
@@ -68,20 +88,21 @@ static bool refuse_processors(struct step *step, const struct job *job, int64_t 
                      "the job has %u processors already, and can not have fewer: ask for more than "
                      "that",
                      row->processors);
-    else if (row->partitions != row->partitions_initial)
-        refuse(step, "the job's partitions have been expanded; processors of such a job can not be "
-                     "split in this version");
     else if (wanted > row->partitions)
         step_problem(step, request, "expansion_refused",
                      "%" PRId64 " processors are more than the %u partitions of an input: those "
-                     "without one would have nothing to do, and once partitions were expanded "
-                     "processors can not be split in this version",
+                     "without one would have nothing to do; expand the partitions first",
                      wanted, row->partitions);
     else if (row->spec.max_processors != 0 && wanted > row->spec.max_processors)
         step_problem(step, request, "expansion_refused",
                      "the job's max_processors is %u; raise it first", row->spec.max_processors);
-    else
-        return false;
+    else {
+        char *refusal = refuse_inheriting(job, wanted);
+        if (refusal == NULL)
+            return false;
+        refuse(step, refusal);
+        free(refusal);
+    }
     return true;
 }
 
@@ -93,6 +114,8 @@ static struct operation *start(struct step *step, const struct job *job, uint32_
     struct operation *operation = cluster_operation(step->cluster, id);
     struct change change = step_operation_change(operation);
     change.operation.goal = goal;
+    if (actor != NULL)
+        rows_text_set(&change.operation.actor, actor);
     step_change(step, &change);
     step_event(
         step,
@@ -177,6 +200,8 @@ static void begin_split(struct step *step, struct operation *operation, struct j
 void step_advance_expansion(struct step *step, struct operation *operation, struct job *job)
 {
     operation->retry_ms = INT64_MAX; /* only other events bring it on */
+    if (operation->row.count_reached != job->row.processors)
+        step_note_reached(step, operation);
     if (find_split(job) != NULL)
         return;
     if (job->row.processors >= operation->row.goal) {
@@ -253,10 +278,12 @@ static bool may_grow(const struct step *step, const struct job *job)
     uint32_t most = row->spec.max_processors != 0 && row->spec.max_processors < row->partitions
                         ? row->spec.max_processors
                         : row->partitions;
-    return row->spec.auto_expand && row->state == JOB_STATE_RUNNING && !cluster_is_held(job) &&
-           !step->cluster->maintenance.hold.on && row->processors < most &&
-           row->partitions == row->partitions_initial && !job->nascent &&
-           step->event->now_ms >= job->expand_retry_ms &&
+    char *refusal = refuse_inheriting(job, (int64_t)row->processors + 1);
+    bool refused = refusal != NULL;
+    free(refusal);
+    return !refused && row->spec.auto_expand && row->state == JOB_STATE_RUNNING &&
+           !cluster_is_held(job) && !step->cluster->maintenance.hold.on && row->processors < most &&
+           !job->nascent && step->event->now_ms >= job->expand_retry_ms &&
            step_find_expansion(step->cluster, job) == NULL;
 }
 

@@ -165,6 +165,8 @@ void step_enter_operation_step(struct step *step, struct operation *operation,
                                enum operation_step next);
 /* What it does now is done again after a while; `error`, which is shown, says why. */
 void step_retry_operation(struct step *step, struct operation *operation, const char *error);
+/* How far an expansion is has changed: the job has other counts than the operation knows. */
+void step_note_reached(struct step *step, const struct operation *operation);
 /* Ends it. `error` NULL: none. */
 void step_end_operation(struct step *step, struct operation *operation, enum operation_state state,
                         const char *error);

@@ -22,6 +22,14 @@
 
 /* ---- life of an operation */
 
+/* What an expansion changes, as it is now; of other kinds nothing. */
+static int64_t count_of(enum operation_kind kind, const struct job_row *row)
+{
+    return kind == OPERATION_KIND_EXPAND_PROCESSORS   ? row->processors
+           : kind == OPERATION_KIND_EXPAND_PARTITIONS ? row->partitions
+                                                      : API_UNKNOWN;
+}
+
 uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                               enum operation_step first, const struct job_row *row,
                               const char *reason)
@@ -37,12 +45,32 @@ uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                                 .step = first,
                                 .processor = API_UNKNOWN,
                                 .goal = API_UNKNOWN,
+                                .count_before = count_of(kind, row),
+                                .count_reached = count_of(kind, row),
+                                .actor = mem_strdup(step->event->actor != NULL ? step->event->actor
+                                                                               : ACTOR_COORDINATOR),
                                 .reason = rows_text_copy(reason),
                                 .created_at = step->event->now_at,
                                 .updated_at = step->event->now_at,
                             }};
     step_change(step, &change);
     return id;
+}
+
+/* The job as the operation knows it is the job that is there. */
+static void note_count(const struct step *step, struct operation_row *row)
+{
+    const struct job *job = cluster_job(step->cluster, row->job);
+    if (job != NULL && strcmp(job->row.incarnation, row->job_incarnation) == 0)
+        row->count_reached = count_of(row->kind, &job->row);
+}
+
+void step_note_reached(struct step *step, const struct operation *operation)
+{
+    struct change change = step_operation_change(operation);
+    note_count(step, &change.operation);
+    change.operation.updated_at = step->event->now_at;
+    step_change(step, &change);
 }
 
 void step_end_operation(struct step *step, struct operation *operation, enum operation_state state,
@@ -53,6 +81,7 @@ void step_end_operation(struct step *step, struct operation *operation, enum ope
     if (state == OPERATION_STATE_SUCCEEDED)
         change.operation.step = OPERATION_STEP_END;
     rows_text_set(&change.operation.error, error);
+    note_count(step, &change.operation);
     change.operation.updated_at = step->event->now_at;
     /* Before it is recorded: the record may drop this very operation from memory, when 1,000 newer
      * ones have ended before it. */
@@ -112,7 +141,9 @@ char *step_start_stamp(const struct job_row *row, uint32_t partition)
     struct linhash_size size = {.initial = row->processors_initial, .now = row->processors};
     struct stamp stamp = {.processor = linhash_bucket(partition, size),
                           .epoch = 0,
-                          .records = API_UNKNOWN}; /* nobody has met any */
+                          .records = API_UNKNOWN, /* nobody has met any */
+                          .bound = API_UNKNOWN,
+                          .bound_records = API_UNKNOWN};
     assert(strlen(row->incarnation) == API_UUID_BYTES);
     memcpy(stamp.incarnation, row->incarnation, API_UUID_BYTES + 1);
     char text[STAMP_TEXT_BYTES];

@@ -544,6 +544,7 @@ void step_recovered(struct step *step)
     end_what_was_under_way(step);
     take_jobs(&recovered);
     grow_by_stamps(step);
+    step_recovered_bounds(step);
     step_recovered_skips(step);
     take_agents(&recovered);
     place_all(&recovered);

@@ -32,6 +32,7 @@ static void finish_stamps(struct recovery_stamps *stamps)
     free(stamps->job);
     free(stamps->incarnation);
     free(stamps->committed.items);
+    free(stamps->bounds.items);
 }
 
 void recovery_finish(struct recovery *recovery)
@@ -243,6 +244,7 @@ static void keep_stamps(struct recovery_stamps *stamps, const struct kafka_resul
     stamps->read = true;
     stamps->committed.items =
         mem_calloc(result->committed.count + 1, sizeof(*stamps->committed.items));
+    stamps->bounds.items = mem_calloc(result->committed.count + 1, sizeof(*stamps->bounds.items));
     for (size_t i = 0; i < result->committed.count; i++) {
         const struct kafka_offset *held = &result->committed.items[i];
         struct stamp stamp;
@@ -258,6 +260,9 @@ static void keep_stamps(struct recovery_stamps *stamps, const struct kafka_resul
             stamps->processors = stamp.processor + 1;
         if (stamp.epoch > stamps->epoch)
             stamps->epoch = stamp.epoch;
+        if (stamp.bound != API_UNKNOWN && stamp.processor == held->partition)
+            stamps->bounds.items[stamps->bounds.count++] = (struct recovery_bound){
+                stamp.processor, held->topic, stamp.bound, stamp.bound_records};
     }
 }
 

@@ -46,6 +46,11 @@ void step_recovered(struct step *step);
 /* The agent's document has this incarnation of the job. */
 bool step_recovered_knows(const struct agent_registration *said, const struct job *job);
 
+/* ---- step_recovered_bounds.c */
+
+/* Up to where processors inherit. After the jobs have the counts that they have. */
+void step_recovered_bounds(struct step *step);
+
 /* ---- step_recovered_skips.c */
 
 /* Once the jobs are recovered, and before agents get new documents. */

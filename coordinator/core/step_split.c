@@ -6,6 +6,12 @@
  * split, which waits until there is an owner at work: before it was told, because nothing has
  * changed; afterwards, because the committed offsets may carry the new processor's stamp already,
  * which fences every owner that was not told of it.
+ *
+ * Where topics have grown, the new processor inherits records from partitions that its parent keeps
+ * (agent/core/task_inherit.c). The source is told only when the settle windows of those are closed:
+ * what a producer of an earlier count writes there afterwards, for keys that have left, is nobody's
+ * any more. Up to where the new processor inherits is what the source's commit says, and durable in
+ * the update that makes the processor.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -15,6 +21,7 @@
 #include "coordinator/core/handoff.h"
 #include "coordinator/core/placing.h"
 #include "coordinator/core/step_job.h"
+#include "coordinator/core/view.h"
 
 static struct processor *parent_of(const struct step *step, const struct handoff_row *row)
 {
@@ -96,6 +103,70 @@ void step_split_cancel(struct step *step, struct handoff *handoff, bool again, c
     free(target);
 }
 
+/* ---- settle windows of what the parent keeps */
+
+static const struct window_report *find_report(const struct task_report *report,
+                                               const struct settle_window *window)
+{
+    for (size_t i = 0; i < report->windows.count; i++) {
+        const struct window_report *told = &report->windows.items[i];
+        if (told->topic == window->topic && told->partition == window->partition)
+            return told;
+    }
+    return NULL;
+}
+
+static bool has_committed(const struct task_report *report, const struct settle_window *window)
+{
+    for (size_t i = 0; i < report->progress.count; i++) {
+        const struct partition_progress *progress = &report->progress.items[i];
+        if (progress->topic == window->topic && progress->partition == window->partition)
+            return progress->t1 != API_UNKNOWN && progress->t1 >= window->fence;
+    }
+    return false;
+}
+
+/* Closed, as far as the database and the owner know, which has committed what came before. */
+static bool is_settled(const struct window *window, const struct task_report *report)
+{
+    if (window == NULL || window->row.window.fence == API_UNKNOWN)
+        return false;
+    const struct window_report *told = find_report(report, &window->row.window);
+    return told != NULL && told->number == window->row.window.number && !told->stale &&
+           has_committed(report, &window->row.window);
+}
+
+/* Of those partitions, in how many topics that is still waited for. */
+static size_t count_unsettled(const struct step *step, const struct handoff_row *row)
+{
+    const struct job *job = cluster_job(step->cluster, row->job);
+    const struct task_report *report = cluster_report(step->cluster, parent_of(step, row));
+    size_t count = 0;
+    if (row->processor < job->row.partitions_initial)
+        return 0; /* whole trees leave */
+    for (uint32_t topic = 0; topic < job->row.spec.inputs.count; topic++)
+        count += report == NULL ||
+                 !is_settled(cluster_window(job, topic, (uint32_t)row->parent), report);
+    return count;
+}
+
+/* For whoever asks why the operation does not get on. */
+static void say_unsettled(struct step *step, const struct handoff *handoff, size_t count)
+{
+    const struct operation *operation = cluster_operation(step->cluster, handoff->row.operation);
+    const struct job *job = cluster_job(step->cluster, handoff->row.job);
+    if (operation == NULL || view_operation_finished(operation->row.state))
+        return;
+    char *text = count == 0 ? NULL
+                            : step_text("waits: producers may still write by an earlier number of "
+                                        "partitions; the settle windows of partition %lld close "
+                                        "when none has for %lld s",
+                                        (long long)handoff->row.parent,
+                                        (long long)job->row.spec.settle_ms / 1000);
+    step_move_say_obstacle(step, operation, text);
+    free(text);
+}
+
 /* The parent is held by an owner that works, and that will hear of it. */
 static bool may_release(const struct step *step, const struct handoff *handoff)
 {
@@ -106,7 +177,8 @@ static bool may_release(const struct step *step, const struct handoff *handoff)
         cluster_is_held(job))
         return false;
     const struct agent *owner = cluster_agent(step->cluster, parent->placement.agent);
-    return placing_stays(step->cluster, owner, step->event->now_ms);
+    return placing_stays(step->cluster, owner, step->event->now_ms) &&
+           count_unsettled(step, &handoff->row) == 0;
 }
 
 static void ask_release(struct step *step, struct handoff *handoff)
@@ -146,6 +218,8 @@ void step_split_advance(struct step *step, struct handoff *handoff)
     if (handoff->row.state == HANDOFF_STATE_RELEASING)
         return; /* only the source's word moves it */
     char *end = find_end(step, handoff);
+    if (end == NULL)
+        say_unsettled(step, handoff, count_unsettled(step, &handoff->row));
     if (end != NULL)
         step_split_cancel(step, handoff, true, end);
     else if (handoff->failing_ms != 0 &&
@@ -210,9 +284,35 @@ static void add_processor(struct step *step, const struct job *job)
     step_change(step, &change);
 }
 
+/* One for each topic; false: the source has not said them all, and nothing is guessed. */
+static bool knows_bounds(const struct job *job, const struct handoff_row *row,
+                         const struct task_report *report)
+{
+    size_t count = 0;
+    if (!cluster_inherits(job, row->processor))
+        return true;
+    for (size_t i = 0; i < report->split_bounds.count; i++) {
+        const struct ancestor_bound *bound = &report->split_bounds.items[i];
+        if (bound->partition != row->parent || bound->topic != count || bound->offset < 0)
+            return false;
+        count++;
+    }
+    return count == job->row.spec.inputs.count;
+}
+
+static void take_bounds(const struct task_report *report, struct placement_row *row)
+{
+    size_t count = report->split_bounds.count;
+    free(row->bounds.items);
+    row->bounds.items =
+        count == 0 ? NULL
+                   : mem_memdup(report->split_bounds.items, count * sizeof(*row->bounds.items));
+    row->bounds.count = count;
+}
+
 /* Under the epoch that its offsets carry already. */
 static void give_to(struct step *step, struct processor *processor, const struct agent *owner,
-                    const struct handoff_row *row)
+                    const struct handoff_row *row, const struct task_report *report)
 {
     struct change change = step_placement_change(processor);
     rows_text_set(&change.placement.agent, owner->row.agent_id);
@@ -223,6 +323,8 @@ static void give_to(struct step *step, struct processor *processor, const struct
     change.placement.reason =
         step_text("split %llu from %s: %s", (unsigned long long)row->id, row->source, row->reason);
     change.placement.changed_at = step->event->now_at;
+    if (cluster_inherits(cluster_job(step->cluster, row->job), row->processor))
+        take_bounds(report, &change.placement);
     step_change(step, &change);
 }
 
@@ -232,13 +334,14 @@ static void is_released(struct step *step, struct job *job, struct handoff *hand
     char *learner = mem_strdup(handoff->row.target);
     add_processor(step, job);
     struct processor *processor = &job->processors.items[handoff->row.processor];
+    const struct task_report *report = &job->processors.items[handoff->row.parent].observed.report;
     struct change change = step_handoff_begin_move(step, handoff, HANDOFF_STATE_RELEASED);
     rows_text_set(&change.handoff.target, owner->row.agent_id);
     rows_text_set(&change.handoff.target_incarnation, owner->row.incarnation);
     handoff = step_handoff_finish_move(step, &change);
     cluster_note_kept(step->cluster, &processor->learner);
     cluster_forget_learner(processor);
-    give_to(step, processor, owner, &handoff->row);
+    give_to(step, processor, owner, &handoff->row, report);
     step_handoff_say(step, &handoff->row, "handoff_released",
                      "the source has committed them for the new processor");
     step_event(step,
@@ -258,7 +361,8 @@ void step_split_source_reported(struct step *step, struct job *job,
                                 const struct processor *processor)
 {
     struct handoff *handoff = cluster_split_of(job, processor->placement.processor);
-    if (handoff != NULL && handoff_is_split(&handoff->row, &processor->observed.report))
+    if (handoff != NULL && handoff_is_split(&handoff->row, &processor->observed.report) &&
+        knows_bounds(job, &handoff->row, &processor->observed.report))
         is_released(step, job, handoff);
 }
 

@@ -12,6 +12,8 @@
 
 /* Free with schema_free(&schema_job_view) and schema_free(&schema_operation_view), ... */
 void view_job(const struct job_row *row, struct job_view *ret_view);
+/* Without what the cluster tells of one under way (waiting, handoff, eta_ms, cancellable and what
+ * to do about it): coordinator/publish.h adds that. */
 void view_operation(const struct operation_row *row, struct operation_view *ret_view);
 /* Without what only reports tell (lag, rate, what it waits for): those are unknown. */
 void view_handoff(const struct handoff_row *row, struct handoff_view *ret_view);

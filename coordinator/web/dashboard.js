@@ -11,6 +11,8 @@ const TIMEOUT_MS = 8000;
 const AT_ONCE = 6; // requests
 const EVENTS = 50;
 const MOVED = 20;
+const EXPANDED = 10;
+const OPERATIONS = 200; // the newest, to find those in
 const RUNNING = ['learning', 'caught_up', 'releasing', 'released', 'activating'];
 const PAGE = 1000; // the API's limit of one page
 
@@ -172,6 +174,20 @@ class Table {
     }
 }
 
+/* Ascending numbers as people write them: 0-3, 8. */
+function ranges(numbers) {
+    const parts = [];
+    for (let i = 0; i < numbers.length;) {
+        let last = i;
+        while (last + 1 < numbers.length && numbers[last + 1] === numbers[last] + 1) {
+            last++;
+        }
+        parts.push(last === i ? String(numbers[i]) : `${numbers[i]}${last === i + 1 ? ', ' : '-'}${numbers[last]}`);
+        i = last + 1;
+    }
+    return parts.join(', ');
+}
+
 // ---- what it is about
 
 function sumOwned(processor, field) {
@@ -189,6 +205,10 @@ function sumOwned(processor, field) {
 
 /* How much of what its state is made of (T0 to T1) the target of a hand-over has learned: 0 to 1, or null. */
 function shareLearned(handoff, processor) {
+    if (handoff.kind === 'split') { // what it makes is no processor yet
+        const {learned_records: learned, target_records: target} = handoff;
+        return learned === null || target === null ? null : learned >= target ? 1 : learned / target;
+    }
     if (!processor || handoff.replay_records === null) {
         return null;
     }
@@ -207,7 +227,7 @@ function learnedCell(handoff, processor) {
 
 function stateCell(state) {
     const bad = ['failed', 'fenced', 'agent_lost', 'unassigned', 'lost', 'cancelled'];
-    const good = ['active', 'alive', 'running', 'done'];
+    const good = ['active', 'alive', 'running', 'done', 'succeeded'];
     return {text: state, className: bad.includes(state) ? 'bad' : good.includes(state) ? 'good' : 'warn'};
 }
 
@@ -264,6 +284,165 @@ function slowestCell(agent) {
     return {text, className: slowest.stuck === null ? '' : 'bad'};
 }
 
+// ---- expansions
+
+const isExpansion = (operation) => operation.kind === 'expand_processors' || operation.kind === 'expand_partitions';
+const hasEnded = (operation) => ['succeeded', 'failed', 'cancelled'].includes(operation.state);
+
+function kindText(handoff) {
+    return handoff.kind === 'split' ? `split off ${count(handoff.parent)}` : 'move';
+}
+
+/* From how many to how many; where it stopped, unless that is the goal. */
+function expansionText(operation) {
+    const what = operation.kind === 'expand_processors' ? 'processors' : 'partitions';
+    const {from, to, reached} = operation;
+    const now = reached === to ? '' : `, ${count(reached)} ${hasEnded(operation) ? 'reached' : 'now'}`;
+    return `${what}: ${count(from)} to ${count(to)}${now}`;
+}
+
+function stepText(operation) {
+    const part = operation.kind === 'expand_processors' ? 'split' : 'step';
+    const number = `${part} ${count(operation.step_number)} of ${count(operation.steps)}`;
+    return part === 'split' ? number : `${number}: ${operation.step}`;
+}
+
+/* `handoff`: the split that it waits for, or undefined. */
+function expansionLearnedCell(handoff) {
+    if (!handoff) {
+        return '';
+    }
+    const {learned_records: learned, target_records: target, replayed_per_s: rate} = handoff;
+    const text = `${count(learned)} of ${count(target)} records, ${count(rate)}/s`;
+    const share = shareLearned(handoff, undefined);
+    return share === null ? text : {share, text};
+}
+
+function cancelCell(operation) {
+    if (!operation.cancellable) {
+        return 'too late: it has to finish';
+    }
+    const base = location.href.split('#')[0].replace(/[^/]*$/, '');
+    return {text: `curl -X DELETE ${base}v1/operations/${operation.id}`, className: 'code'};
+}
+
+function actionCell(operation) {
+    return operation.action === null ? '' : {text: operation.action, className: 'warn'};
+}
+
+/* All of one under a heading, line by line, so that it can be read without scrolling sideways; nothing where there is nothing. */
+function expansionLines(operation, handoff, now) {
+    const why = operation.reason === null ? '' : `: ${operation.reason}`;
+    const lines = [
+        ['Asked for', `${since(operation.created_at, now)} ago by ${operation.actor ?? '?'}${why}`],
+        ['Now', stepText(operation)],
+        ['Waits for', operation.waiting ?? '?'],
+        ['What to do', actionCell(operation)],
+        ['T2 of T1', expansionLearnedCell(handoff)],
+        ['All ready in', operation.kind === 'expand_processors' ? duration(operation.eta_ms) : ''],
+        ['To cancel', cancelCell(operation)],
+    ];
+    const shown = lines.filter(([, value]) => value !== '').map(([title, value]) => ({title, value, id: operation.id}));
+    return [{heading: `${operation.job}, ${expansionText(operation)} (${operation.id})`, id: operation.id}, ...shown];
+}
+
+// ---- settle windows
+
+const STALE = 'A producer is late: see stale_after_settle among the problems.';
+
+/* Those of a job that say something: open ones, and what has met an old-count record. The latest processor of each. */
+function listWindows(processors) {
+    const items = [];
+    for (const processor of processors) {
+        for (const partition of processor.partitions) {
+            if (partition.owned && partition.window !== null && (partition.window === 'open' || partition.old_records > 0)) {
+                items.push({...partition, processor: processor.processor});
+            }
+        }
+    }
+    const rank = (item) => (item.window_stale ? 0 : item.window === 'open' ? 1 : 2);
+    return items.sort((a, b) => rank(a) - rank(b));
+}
+
+function windowCell(partition) {
+    if (partition.window === 'closed') {
+        return {text: 'closed', className: 'good'};
+    }
+    return partition.window_stale ? {text: 'open again', className: 'bad'} : {text: 'open', className: 'warn'};
+}
+
+/* The earliest time at which it can be closed: by then only its owner has to commit what came until then. */
+function closingText(at, now) {
+    if (at === null) {
+        return 'can not be closed: nobody knows how keys are placed';
+    }
+    const left_ms = Date.parse(at) - now;
+    return left_ms > 0 ? `in ${duration(left_ms)} at the earliest` : 'as soon as its owner has committed what came until then';
+}
+
+function windowsText(status, now) {
+    const {windows_open: open, windows_stale: again, old_records: records} = status;
+    if (open === 0 && records === 0) {
+        return '';
+    }
+    const met = records === 0 ? 'no old-count record was met'
+        : `${plural(records, 'old-count record was', 'old-count records were')} met, the last ${since(status.old_at, now)} ago`;
+    if (open === 0) {
+        return `All are closed; ${met}.`;
+    }
+    const opened = `${plural(open, 'is', 'are')} open${again > 0 ? `, ${count(again)} of them again` : ''}`;
+    const at = status.windows_close_at;
+    return `${opened}; ${met}; ${at === null ? 'they' : 'the first ends'} ${closingText(at, now)}.`;
+}
+
+function windowsCell(status) {
+    if (status.windows_open === 0) {
+        return '';
+    }
+    return status.windows_stale > 0
+        ? {text: `${count(status.windows_open)} open, ${count(status.windows_stale)} again`, className: 'bad'}
+        : {text: `${count(status.windows_open)} open`, className: 'warn'};
+}
+
+// ---- the map
+
+/* Linear hashing: the processor that this one was split off from. */
+function parentOf(bucket, initial) {
+    let span = initial;
+    while (span * 2 <= bucket) {
+        span *= 2;
+    }
+    return bucket < initial ? null : bucket - span;
+}
+
+function listMap(map) {
+    const items = Array.from({length: map.processors}, (_, processor) => (
+        {processor, agent: null, partitions: [], parent: parentOf(processor, map.processors_initial)}));
+    for (const item of map.items) {
+        items[item.processor].agent = item.agent;
+        items[item.processor].partitions.push(item.partition);
+    }
+    return items;
+}
+
+function countsText(map, what) {
+    const [now, initial, level, pointer] = ['', '_initial', '_level', '_split_pointer'].map((part) => map[what + part]);
+    return `${count(now)} ${what}, ${count(initial)} at first (level ${count(level)}, split pointer ${count(pointer)})`;
+}
+
+function mapText(map) {
+    const known = map.partitioner === 'murmur2' || map.partitioner === 'crc32';
+    const keys = known ? `keys are placed by ${map.partitioner}`
+        : `how keys are placed is ${map.partitioner}: ${map.partitioner_reason ?? 'no reason is given'}`;
+    return `${countsText(map, 'partitions')}; ${countsText(map, 'processors')}; version ${count(map.version)}; ${keys}. ` +
+        'The first counts are kept for ever: where a key belongs follows from them.';
+}
+
+function keyText(placed) {
+    return `${placed.key} of ${placed.job}: ${placed.partitioner} gives ${placed.hash}, bucket ${placed.path.join(', then ')}: ` +
+        `partition ${placed.partition}, processor ${placed.processor}, agent ${placed.agent ?? 'none'}.`;
+}
+
 /* Time since then by the coordinator's clock; the browser's may be wrong. */
 function since(text, now) {
     return text === null ? '?' : duration(now - Date.parse(text));
@@ -273,6 +452,8 @@ function since(text, now) {
 function known(ms) {
     return ms === null ? '' : duration(ms);
 }
+
+// ---- the tables
 
 function makeTables() {
     const at = (id) => document.getElementById(id);
@@ -290,6 +471,7 @@ function makeTables() {
         moving: new Table(at('moving'), 'Hand-overs under way', 'Nothing.', [
             {title: 'Job', value: (h) => h.job},
             {title: 'Processor', number: true, value: (h) => String(h.processor)},
+            {title: 'Kind', value: (h) => kindText(h)},
             {title: 'From', value: (h) => h.source},
             {title: 'To', value: (h) => h.target},
             {title: 'State', value: (h) => h.state + (h.forced ? ', forced' : '')},
@@ -300,6 +482,38 @@ function makeTables() {
             {title: 'Ready in', number: true, value: (h) => duration(h.eta_ms)},
             {title: 'Waits for', wide: true, value: (h) => h.waiting ?? ''},
             {title: 'Number', number: true, value: (h) => String(h.id)},
+        ]),
+        expanding: new Table(at('expanding'), 'Expansions under way', 'Nothing.', [
+            {title: 'Expansion', value: (line) => line.title},
+            {title: 'How it goes', wide: true, value: (line) => line.value},
+        ]),
+        expanded: new Table(at('expanded'), 'Expansions that have ended', 'Nothing.', [
+            {title: 'Operation', value: (o) => o.id},
+            {title: 'Ended', number: true, value: (o) => `${since(o.updated_at, o.now)} ago`},
+            {title: 'Job', value: (o) => o.job},
+            {title: 'What', value: (o) => expansionText(o)},
+            {title: 'End', value: (o) => stateCell(o.state)},
+            {title: 'By', value: (o) => o.actor ?? '?'},
+            {title: 'Why', wide: true, value: (o) => o.reason ?? ''},
+            {title: 'What happened', wide: true, value: (o) => o.error ?? ''},
+            {title: 'What to do', wide: true, value: (o) => actionCell(o)},
+        ]),
+        windows: new Table(at('windows'), 'Settle windows of the job', 'None is open.', [
+            {title: 'Topic', value: (w) => w.topic},
+            {title: 'Partition', number: true, value: (w) => String(w.partition)},
+            {title: 'Processor', number: true, value: (w) => String(w.processor)},
+            {title: 'Window', value: (w) => windowCell(w)},
+            {title: 'For', number: true, value: (w) => since(w.window_at, w.now)},
+            {title: 'Old-count records', number: true, value: (w) => count(w.old_records)},
+            {title: 'Last one', number: true, value: (w) => (w.old_at === null ? '' : `${since(w.old_at, w.now)} ago`)},
+            {title: 'Ends', wide: true, value: (w) => (w.window === 'open' ? closingText(w.window_closes_at, w.now) : '')},
+            {title: 'What to do', wide: true, value: (w) => (w.window_stale ? {text: STALE, className: 'warn'} : '')},
+        ]),
+        map: new Table(at('map'), 'Partitions of each processor', 'Nothing.', [
+            {title: 'Processor', number: true, value: (m) => String(m.processor)},
+            {title: 'Split off', number: true, value: (m) => (m.parent === null ? '' : String(m.parent))},
+            {title: 'Agent', value: (m) => m.agent ?? 'none'},
+            {title: 'Partitions', wide: true, value: (m) => ranges(m.partitions)},
         ]),
         jobs: new Table(at('jobs'), 'Jobs', 'There is none yet.', [
             {title: 'Job', value: (s) => s.name},
@@ -316,6 +530,7 @@ function makeTables() {
             {title: 'Records/s', number: true, value: (s) => count(s.records_per_s)},
             {title: 'Replays/s', number: true, value: (s) => count(s.replayed_per_s)},
             {title: 'State in MiB', number: true, value: (s) => count(s.state_bytes / 1048576)},
+            {title: 'Settle windows', value: (s) => windowsCell(s)},
             {title: 'Problems', number: true, value: (s) => badCell(s.problems)},
         ]),
         processors: new Table(at('processors'), 'Processors of the job, by agent', 'None.', [
@@ -350,6 +565,7 @@ function makeTables() {
             {title: 'Ended', number: true, value: (h) => `${since(h.changed_at, h.now)} ago`},
             {title: 'Job', value: (h) => h.job},
             {title: 'Processor', number: true, value: (h) => String(h.processor)},
+            {title: 'Kind', value: (h) => kindText(h)},
             {title: 'From', value: (h) => h.source},
             {title: 'To', value: (h) => h.target},
             {title: 'End', value: (h) => stateCell(h.state)},
@@ -449,8 +665,24 @@ async function readUnready() {
 
 const jobPath = (name) => `v1/jobs/${encodeURIComponent(name)}`;
 
-/* From the coordinator's memory: there as long as it is. */
-async function readNow(chosen) {
+/* Where the key is that somebody asked for, in words; '' when nobody has, or there is no job. */
+async function readKey(job, key) {
+    if (job === null || key === null) {
+        return '';
+    }
+    try {
+        const query = `key=${encodeURIComponent(key.text)}&key_encoding=${key.encoding}`;
+        return keyText(await read(`${jobPath(job)}/map?${query}`));
+    } catch (error) {
+        if (!(error instanceof Refused)) {
+            throw error;
+        }
+        return error.message;
+    }
+}
+
+/* From the coordinator's memory: there as long as it is. `chosen`: job, or null; `key`: {text, encoding}, or null. */
+async function readNow(chosen, key) {
     const unready = await readUnready();
     const jobs = (await readAll('v1/jobs')).map((job) => job.name);
     const statuses = (await each(jobs, (name) => read(`${jobPath(name)}/status`))).filter(Boolean);
@@ -460,15 +692,33 @@ async function readNow(chosen) {
     const job = jobs.includes(chosen) ? chosen : (troubled[0]?.name ?? moving[0] ?? jobs[0] ?? null);
     const wanted = [...new Set([...moving, ...(job === null ? [] : [job])])];
     const processors = await each(wanted, (name) => readAll(`${jobPath(name)}/processors`));
+    const [map] = await each(job === null ? [] : [job], (name) => read(`${jobPath(name)}/map`));
+    const placed = await readKey(job, key);
     const agents = (await read('v1/agents')).items;
     const maintenance = (await read('v1/maintenance')).enabled;
     const leaving = agents.filter((agent) => agent.drain !== null).map((agent) => agent.agent_id);
     const drains = await each(leaving, (agent) => read(`v1/agents/${encodeURIComponent(agent)}/drain`));
     return {
-        jobs, statuses, moving, job, maintenance, unready,
+        jobs, statuses, moving, job, maintenance, unready, placed, map: map ?? null,
         problems: pages.filter(Boolean).flatMap((page) => page.items),
         processors: new Map(wanted.map((name, i) => [name, processors[i] ?? []])),
         agents, drains: new Map(leaving.map((agent, i) => [agent, drains[i]])),
+    };
+}
+
+/* {running, ended}: the newest first. */
+async function readExpansions() {
+    const known = new Map(); // one that ended between the two readings is read twice
+    for (const operation of await readAll('v1/operations?state=running')) {
+        known.set(operation.id, operation);
+    }
+    for (const operation of (await read(`v1/operations?limit=${OPERATIONS}`)).items) {
+        known.set(operation.id, operation);
+    }
+    const expansions = [...known.values()].filter(isExpansion);
+    return {
+        running: expansions.filter((operation) => !hasEnded(operation)),
+        ended: expansions.filter(hasEnded).slice(0, EXPANDED),
     };
 }
 
@@ -491,6 +741,7 @@ async function readPast(anyMoving) {
     return {
         running: [...known.values()],
         ended: lately.filter((handoff) => !RUNNING.includes(handoff.state)).slice(0, MOVED),
+        expansions: await readExpansions(),
         events: (await read(`v1/events?last=${EVENTS}`)).items,
     };
 }
@@ -566,6 +817,18 @@ function showNow(tables, now) {
     showOptions(document.getElementById('job'), now.jobs, now.job);
     tables.processors.show(groupByAgent(now.processors.get(now.job) ?? [], now.agents),
         (item) => (item.heading !== undefined ? `agent ${item.name}` : `${item.job} ${item.processor}`));
+    showJob(tables, now, dated);
+}
+
+/* Settle windows and map of the chosen job. */
+function showJob(tables, now, dated) {
+    const status = now.statuses.find((each) => each.name === now.job);
+    put(document.getElementById('windows-said'), status ? windowsText(status, Date.now() + skew_ms) : '');
+    tables.windows.show(listWindows(now.processors.get(now.job) ?? []).map(dated),
+        (item) => `${now.job} ${item.topic} ${item.partition}`);
+    put(document.getElementById('map-said'), now.map ? mapText(now.map) : '');
+    put(document.getElementById('key-said'), now.placed);
+    tables.map.show(now.map ? listMap(now.map) : [], (item) => `${now.job} ${item.processor}`);
 }
 
 function showPast(tables, past, now) {
@@ -576,6 +839,10 @@ function showPast(tables, past, now) {
         processor_view: now.processors.get(handoff.job)?.[handoff.processor],
     }));
     tables.moving.show(moving.sort(byJobAndProcessor), (handoff) => handoff.id);
+    const splits = new Map(past.running.map((handoff) => [handoff.id, handoff]));
+    const lines = past.expansions.running.flatMap((operation) => expansionLines(operation, splits.get(operation.handoff), clock));
+    tables.expanding.show(lines, (line) => `${line.id} ${line.heading === undefined ? line.title : ''}`);
+    tables.expanded.show(past.expansions.ended.map((operation) => ({...operation, now: clock})), (operation) => operation.id);
     tables.moved.show(past.ended.map((handoff) => ({...handoff, now: clock})), (handoff) => handoff.id);
     tables.events.show([...past.events].reverse(), (event) => event.id);
 }
@@ -608,7 +875,7 @@ class Link {
         }
         const doubts = [
             ...(this.unready === null ? [] : [`it is not ready, so nothing is decided: ${this.unready}`]),
-            ...(this.trouble === null ? [] : [`without hand-overs and events: ${this.trouble}`]),
+            ...(this.trouble === null ? [] : [`without hand-overs, expansions and events: ${this.trouble}`]),
         ];
         return ['live', ...doubts].join(', but ');
     }
@@ -635,10 +902,10 @@ class Link {
 
 // ---- life
 
-const page = {tables: null, link: new Link(), chosen: null, timer: null, reading: false, again: false};
+const page = {tables: null, link: new Link(), chosen: null, key: null, timer: null, reading: false, again: false};
 
 async function readAndShow() {
-    const now = await readNow(page.chosen);
+    const now = await readNow(page.chosen, page.key);
     showNow(page.tables, now);
     let trouble = null;
     try {
@@ -681,6 +948,11 @@ function start() {
     document.getElementById('job').addEventListener('change', (event) => {
         page.chosen = event.target.value;
         location.hash = page.chosen; // a link to the page keeps the choice
+        refresh();
+    });
+    document.getElementById('key-form').addEventListener('submit', (event) => {
+        event.preventDefault(); // it goes nowhere: the answer is a part of the next reading
+        page.key = {text: document.getElementById('key').value, encoding: document.getElementById('key-encoding').value};
         refresh();
     });
     document.addEventListener('visibilitychange', () => {

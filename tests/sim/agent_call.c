@@ -223,7 +223,7 @@ static enum kafka_reply fetch_offsets(struct world *world, const struct sim_task
     enum kafka_reply result;
 
     for (size_t i = 0; i < task->core.partition_count; i++)
-        wanted |= UINT32_C(1) << agent_partition(task, i);
+        wanted |= (uint32_t)task->core.partitions[i].owned << agent_partition(task, i);
     result = kafka_fetch_offsets(&world->kafka, wanted, committed);
     for (size_t i = 0; i < task->core.partition_count && result == KAFKA_OK; i++)
         ret_committed[i] = committed[agent_partition(task, i)];
@@ -250,8 +250,9 @@ static void apply_init(struct world *world, struct sim_task *task)
 static bool is_cut_off(const struct world *world, const struct sim_task *task)
 {
     for (size_t i = 0; i < task->core.partition_count; i++) {
-        if (task->core.partitions[i].position <
-            kafka_range(&world->kafka, agent_partition(task, i)).log_start)
+        if (!task_is_inherited_whole(&task->core.partitions[i]) &&
+            task->core.partitions[i].position <
+                kafka_range(&world->kafka, agent_partition(task, i)).log_start)
             return true;
     }
     return false;

@@ -137,6 +137,17 @@ void agent_take_partitions(const struct document_job *job, const struct document
         task->inbox.read[i] = told->read.items[i];
         task->inbox.origins[i] = origin_of(job, told->read.items[i]);
     }
+    task->inbox.map = (struct key_map){
+        .partitions = {.initial = job->partitions_initial, .now = job->partitions},
+        .processors = {.initial = job->processors_initial, .now = job->processors}};
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        task->inbox.bounds[i] = task->inbox.bound_records[i] = API_UNKNOWN;
+    for (size_t i = 0; i < told->bounds.count; i++) {
+        const struct ancestor_bound *bound = &told->bounds.items[i];
+
+        task->inbox.bounds[bound->partition] = bound->offset;
+        task->inbox.bound_records[bound->partition] = bound->records;
+    }
     memset(task->inbox.windows, 0, sizeof(task->inbox.windows));
     for (size_t i = 0; i < job->windows.count; i++)
         task->inbox.windows[job->windows.items[i].partition] = job->windows.items[i];
@@ -144,6 +155,8 @@ void agent_take_partitions(const struct document_job *job, const struct document
 
 static void use_windows(const struct world *world, struct sim_task *task)
 {
+    task->map = task->inbox.map;
+    agent_use_bounds(world, task);
     for (size_t i = 0; i < task->core.partition_count; i++) {
         const struct settle_window *window = &task->inbox.windows[agent_partition(task, i)];
         struct task_window told = {.told = window->number > 0,
@@ -175,7 +188,9 @@ static bool grow(struct world *world, struct sim_task *task, const struct task_d
             known = known || agent_partition(task, k) == task->inbox.read[i];
         if (!known)
             added[count++] = (struct task_partition){
-                .partition = task->inbox.read[i], .owned = true, .t0 = task->inbox.origins[i]};
+                .partition = task->inbox.read[i],
+                .owned = (task->inbox.owned >> task->inbox.read[i] & 1) != 0,
+                .t0 = task->inbox.origins[i]};
     }
     world->tally->of[desired->learner ? TALLY_GROWN_LEARNER : TALLY_GROWN]++;
     task_grow(&task->core, added, count, world->now_ms);
@@ -184,6 +199,15 @@ static bool grow(struct world *world, struct sim_task *task, const struct task_d
     world_trace(world, "agent %zu task %u: has grown to %zu partitions", task->agent,
                 task->processor, task->core.partition_count);
     return true;
+}
+
+static bool owns(const struct document_task *told, uint32_t partition)
+{
+    for (size_t i = 0; i < told->owned.count; i++) {
+        if (told->owned.items[i] == partition)
+            return true;
+    }
+    return false;
 }
 
 struct sim_task *agent_task_start(struct world *world, size_t agent, const struct sim_slot *slot)
@@ -197,7 +221,7 @@ struct sim_task *agent_task_start(struct world *world, size_t agent, const struc
 
     for (size_t i = 0; i < told->read.count; i++)
         partitions[i] = (struct task_partition){.partition = told->read.items[i],
-                                                .owned = true, /* no job has been expanded */
+                                                .owned = owns(told, told->read.items[i]),
                                                 .t0 = origin_of(&slot->job, told->read.items[i])};
     desired.seed = agent_seed_of(&slot->job, told);
     desire_hold(&desired, slot->job.frozen, slot->job.waiting);
@@ -262,16 +286,24 @@ static struct sim_report report_of(const struct sim_task *task)
     };
 
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
-        report.t0[i] = report.t1[i] = report.t2[i] = API_UNKNOWN;
+        report.t0[i] = report.t1[i] = report.t2[i] = report.split_bound[i] = API_UNKNOWN;
     for (size_t i = 0; i < core->partition_count; i++) {
         report.t0[agent_partition(task, i)] = core->partitions[i].t0;
         report.t1[agent_partition(task, i)] = core->partitions[i].t1;
         report.t2[agent_partition(task, i)] = core->partitions[i].position;
+        report.split_bound[agent_partition(task, i)] = core->partitions[i].split_bound;
+        report.split_bound_records[agent_partition(task, i)] =
+            core->partitions[i].split_bound_records;
+        if (!core->partitions[i].owned)
+            continue;
+        report.owned |= UINT32_C(1) << agent_partition(task, i);
         report.windows[agent_partition(task, i)] =
             (struct window_report){.partition = core->partitions[i].partition,
                                    .number = core->partitions[i].window.number,
-                                   .old_at = API_UNKNOWN,
-                                   .settled = task_settled(core, i)};
+                                   .old_records = core->partitions[i].window.old_records,
+                                   .old_at = core->partitions[i].window.old_at,
+                                   .settled = task_settled(core, i),
+                                   .stale = core->partitions[i].window.stale};
     }
     size_t index;
     if (task_halted(core, &index, &report.halted_offset))

@@ -31,6 +31,9 @@ struct sim_report { /* what one task says of itself (agent/task_report.c) */
     uint64_t epoch, handoff;
     bool released, consuming;
     uint64_t split;
+    uint32_t owned;                            /* partitions, a bit each */
+    int64_t split_bound[KAFKA_PARTITIONS_MAX]; /* by partition */
+    int64_t split_bound_records[KAFKA_PARTITIONS_MAX];
     int64_t caught_up_lag;
     int64_t t0[KAFKA_PARTITIONS_MAX], t1[KAFKA_PARTITIONS_MAX]; /* by partition */
     int64_t t2[KAFKA_PARTITIONS_MAX];
@@ -121,7 +124,9 @@ struct sim_task {
         uint64_t epoch, handoff;
         bool release;
         struct task_split split;
-        uint32_t leaving, owned; /* partitions, a bit each */
+        uint32_t leaving, owned, reads; /* partitions, a bit each */
+        struct key_map map;
+        int64_t bounds[KAFKA_PARTITIONS_MAX], bound_records[KAFKA_PARTITIONS_MAX];
         bool skip_poison;
         int64_t followed[KAFKA_PARTITIONS_MAX]; /* by partition */
         bool paused, frozen, waiting;
@@ -140,7 +145,8 @@ struct sim_task {
     enum task_role role;                      /* it was told last */
     int64_t followed[KAFKA_PARTITIONS_MAX];   /* scratch of FOLLOW, by the core's index */
     size_t skip_count;
-    bool skip_poison; /* the spec's on_error */
+    bool skip_poison;   /* the spec's on_error */
+    struct key_map map; /* as it was told last */
 
     /* for the checks */
     uint64_t fenced_epoch; /* highest in which it was told of its fence */
@@ -221,6 +227,8 @@ struct task_event *agent_event(struct sim_task *task, enum task_event_kind kind,
 void agent_take_partitions(const struct document_job *job, const struct document_task *told,
                            struct sim_task *task);
 size_t agent_partition(const struct sim_task *task, size_t index); /* Kafka's number */
+/* agent_read.c: the document's bounds of ancestors, from here on. */
+void agent_use_bounds(const struct world *world, struct sim_task *task);
 /* agent_call.c */
 void agent_act(struct world *world, struct sim_task *task, enum task_action action);
 void agent_observe_ranges(struct world *world, struct sim_task *task);

@@ -71,6 +71,55 @@ static bool refuse(struct sim_task *task, size_t index, int64_t offset)
     return false;
 }
 
+void agent_use_bounds(const struct world *world, struct sim_task *task)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        int64_t bound = task->inbox.bounds[agent_partition(task, i)];
+
+        if (bound != API_UNKNOWN && world->config.mutation == MUTATION_BOUND_IGNORED)
+            bound = kafka_range(&world->kafka, agent_partition(task, i)).stable_end;
+        task_tell_bound(&task->core, i, bound, task->inbox.bound_records[agent_partition(task, i)]);
+    }
+}
+
+static uint32_t place_of(const struct world *world, const struct sim_task *task, size_t index,
+                         const struct kafka_item *item)
+{
+    return kafka_place(&world->kafka, agent_partition(task, index), item->key,
+                       task->map.partitions.now);
+}
+
+static enum task_verdict judge(const struct world *world, const struct sim_task *task, size_t index,
+                               const struct kafka_item *item)
+{
+    enum task_verdict verdict;
+
+    if (task->map.partitions.now == task->map.partitions.initial)
+        return TASK_VERDICT_APPLY;
+    verdict = task_judge_key(&task->core, index, &task->map, place_of(world, task, index, item),
+                             item->offset);
+    if ((world->config.mutation == MUTATION_KEYS_UNFILTERED && verdict == TASK_VERDICT_PASS) ||
+        (world->config.mutation == MUTATION_LEFT_KEYS_TAKEN && verdict == TASK_VERDICT_MISROUTED))
+        return TASK_VERDICT_APPLY;
+    return verdict;
+}
+
+/* Of a record that was applied, or is another's (agent/task_read.c). */
+static void meet_old(const struct world *world, struct sim_task *task, size_t index,
+                     const struct kafka_item *item, bool silent)
+{
+    const struct task_partition *partition = &task->core.partitions[index];
+
+    if (task->map.partitions.now == task->map.partitions.initial || !partition->window.told ||
+        item->offset < partition->window.end ||
+        place_of(world, task, index, item) == partition->partition)
+        return;
+    if (silent)
+        task_meet_old_again(&task->core, index);
+    else if (task_meet_old(&task->core, index, world->now_ms, world->now_ms))
+        task->report_due_ms = 0;
+}
+
 /* False: an event says why it was not applied. */
 static bool apply(struct world *world, struct sim_task *task, size_t index,
                   const struct kafka_item *item, bool silent)
@@ -112,13 +161,22 @@ static bool work_record(struct world *world, struct sim_task *task, size_t index
                         const struct kafka_item *item)
 {
     bool silent = !task_may_output(&task->core);
+    enum task_verdict verdict = judge(world, task, index, item);
 
     task_progress(&task->core, index, item->offset, world->now_ms);
-    if (!apply(world, task, index, item, silent))
+    if (verdict == TASK_VERDICT_APPLY && !apply(world, task, index, item, silent))
         return false;
+    if (verdict == TASK_VERDICT_MISROUTED && !silent)
+        world_trace(world, "agent %zu task %u: partition %zu offset %lld is of a key that has left",
+                    task->agent, task->processor, agent_partition(task, index),
+                    (long long)item->offset);
+    world->tally->of[TALLY_MISROUTED] += verdict == TASK_VERDICT_MISROUTED && !silent;
+    world->tally->of[TALLY_INHERITED] +=
+        verdict == TASK_VERDICT_APPLY && task_is_inherited(&task->core.partitions[index]);
     world->tally->of[silent ? TALLY_REPLAYED : TALLY_APPLIED]++;
     task_progress(&task->core, index, item->offset + 1, world->now_ms);
     task_count_record(&task->core, index);
+    meet_old(world, task, index, item, silent);
     return true;
 }
 
@@ -171,7 +229,7 @@ void agent_read(struct world *world, struct sim_task *task)
 
     assert(task->assigned);
     task->read_left--;
-    if (world_chance(world, 100))
+    if (world_chance(world, 100) || task_is_inherited_whole(&task->core.partitions[index]))
         return;
     work_item(world, task, index);
     if (task->store != NULL && task->store->dirty >= world->config.cache_records &&

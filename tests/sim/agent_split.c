@@ -35,8 +35,9 @@ void agent_forget(struct world *world, struct sim_task *task)
 
     for (size_t i = 0;
          i < task->core.partition_count && world->config.mutation == MUTATION_SPLIT_KEPT; i++) {
-        if (task->core.partitions[i].given)
-            task->core.partitions[i].limit = TASK_UNLIMITED;
+        if (!task->core.partitions[i].given)
+            continue;
+        task->core.partitions[i].limit = TASK_UNLIMITED;
         task->core.partitions[i].owned = true;
         task->core.partitions[i].given = false;
     }
@@ -54,7 +55,9 @@ void agent_take_split(const struct document_task *told, struct sim_task *task)
 {
     task->inbox.split =
         (struct task_split){told->split_handoff, told->split_processor, told->split_epoch};
-    task->inbox.leaving = task->inbox.owned = 0;
+    task->inbox.leaving = task->inbox.owned = task->inbox.reads = 0;
+    for (size_t i = 0; i < told->read.count; i++)
+        task->inbox.reads |= UINT32_C(1) << told->read.items[i];
     for (size_t i = 0; i < told->split_partitions.count; i++)
         task->inbox.leaving |= UINT32_C(1) << told->split_partitions.items[i];
     for (size_t i = 0; i < told->owned.count; i++)
@@ -86,7 +89,7 @@ uint32_t agent_told_sets(const struct sim_task *task)
 {
     bool gone = task->core.split_done != 0 && task->core.split_done == task->inbox.split.handoff;
 
-    return gone ? task->inbox.owned & ~task->inbox.leaving : task->inbox.owned;
+    return gone ? task->inbox.reads & ~task->inbox.leaving : task->inbox.reads;
 }
 
 bool agent_has_same_sets(const struct sim_task *task)

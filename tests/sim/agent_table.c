@@ -38,7 +38,7 @@ static void fill_consuming(const struct sim_report *report, struct task_report *
         return;
     ret_report->consuming.items = mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(uint32_t));
     for (uint32_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
-        if (report->t0[i] != API_UNKNOWN)
+        if ((report->owned >> i & 1) != 0)
             ret_report->consuming.items[ret_report->consuming.count++] = i;
 }
 
@@ -49,6 +49,18 @@ static void fill_windows(const struct sim_report *report, struct task_report *re
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
         if (report->windows[i].number > 0)
             ret_report->windows.items[ret_report->windows.count++] = report->windows[i];
+}
+
+static void fill_split_bounds(const struct sim_report *report, struct task_report *ret_report)
+{
+    ret_report->split_bounds.items =
+        mem_calloc(KAFKA_PARTITIONS_MAX, sizeof(*ret_report->split_bounds.items));
+    for (uint32_t i = 0; i < KAFKA_PARTITIONS_MAX; i++)
+        if (report->t0[i] != API_UNKNOWN && report->split_bound[i] != API_UNKNOWN)
+            ret_report->split_bounds.items[ret_report->split_bounds.count++] =
+                (struct ancestor_bound){.partition = i,
+                                        .offset = report->split_bound[i],
+                                        .records = report->split_bound_records[i]};
 }
 
 static void fill_halted(const struct sim_report *report, struct task_report *ret_report)
@@ -78,6 +90,7 @@ static void fill_report(const struct world *world, const struct document_job *jo
     fill_progress(world, report, ret_report);
     fill_consuming(report, ret_report);
     fill_windows(report, ret_report);
+    fill_split_bounds(report, ret_report);
     fill_halted(report, ret_report);
     if (report->code[0] == '\0')
         return;

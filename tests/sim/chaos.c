@@ -1,7 +1,9 @@
 /* What befalls a world, and what it is fed with. */
 #include "tests/sim/world.h"
 
-#define RECORDS_MAX 400 /* of a partition */
+#define RECORDS_MAX         400 /* of a partition */
+#define RECORDS_MAX_GROWING 100 /* they are learned more than once */
+#define LATE_INPUTS         40
 
 static size_t any_agent(struct world *world)
 {
@@ -147,10 +149,13 @@ static int64_t needed_from(const struct world *world, size_t partition)
 {
     int64_t needed = world->checks.committed[partition];
 
-    for (size_t i = 0; i < WORLD_PROCESSES && world->config.stateful; i++) {
-        const struct store_model *disk =
-            &world->agents[i].disks[kafka_processor_of(&world->kafka, partition)];
+    for (size_t i = 0; i < WORLD_PROCESSES * KAFKA_PROCESSORS_MAX && world->config.stateful; i++) {
+        uint32_t processor = (uint32_t)(i % KAFKA_PROCESSORS_MAX);
+        const struct store_model *disk = &world->agents[i / KAFKA_PROCESSORS_MAX].disks[processor];
 
+        if (processor != kafka_processor_of(&world->kafka, partition) &&
+            !checks_inherits(world, processor, partition))
+            continue;
         if (disk->exists && disk->disk.learned[partition] < needed)
             needed = disk->disk.learned[partition];
     }
@@ -255,6 +260,24 @@ static void wake_readers(struct world *world)
     }
 }
 
+/* Most producers know how many partitions there are; some have known fewer for long. */
+static size_t place_of(struct world *world, size_t partition, uint8_t key)
+{
+    const struct kafka_model *kafka = &world->kafka;
+    size_t known = kafka->partition_count;
+    int64_t rarity = world->now_ms < world->old_until_ms ? 7 : 400;
+
+    if (known == kafka->partitions_initial)
+        return partition;
+    if (world->calm)
+        rarity = 2;
+    if (world_between(world, 0, rarity) == 0)
+        known = (size_t)world_between(world, (int64_t)kafka->partitions_initial,
+                                      (int64_t)kafka->partition_count);
+    world->tally->of[TALLY_OLD_COUNT] += known != kafka->partition_count;
+    return kafka_place(kafka, partition, key, known);
+}
+
 void chaos_input(struct world *world)
 {
     size_t partition = any_partition(world);
@@ -262,7 +285,9 @@ void chaos_input(struct world *world)
     uint8_t writer = (uint8_t)world_between(world, 0, KAFKA_WRITERS - 1);
     int64_t choice = world_between(world, 0, 9);
 
-    if (kafka_end_of(&world->kafka, partition) >= RECORDS_MAX)
+    partition = place_of(world, partition, key);
+    if (kafka_end_of(&world->kafka, partition) >=
+        (world->config.grows ? RECORDS_MAX_GROWING + (world->calm ? LATE_INPUTS : 0) : RECORDS_MAX))
         return;
     if (choice < 6) {
         bool poison = world->config.poisons && world_chance(world, 10);
@@ -293,10 +318,30 @@ void chaos_end_ghost(struct world *world)
         agent_crash(world, WORLD_GHOST);
 }
 
-void chaos_end(struct world *world)
+static void end_writers(struct world *world)
 {
     for (uint8_t i = 0; i < KAFKA_WRITERS; i++)
         kafka_end_writer(&world->kafka, i, i == 0);
+}
+
+/* All that was to be split is; producers of earlier counts write once more, and whoever has what
+ * was split begins anew. */
+void chaos_late(struct world *world)
+{
+    for (size_t i = 0; i < LATE_INPUTS; i++)
+        chaos_input(world);
+    end_writers(world);
+    for (size_t i = 0; i < WORLD_AGENTS; i++) {
+        if (!world->agents[i].alive || world_between(world, 0, 2) != 0)
+            continue;
+        agent_crash(world, i);
+        world->agents[i].back_ms = world->now_ms + 1000;
+    }
+}
+
+void chaos_end(struct world *world)
+{
+    end_writers(world);
     for (size_t i = 0; i < WORLD_PROCESSES; i++)
         world->agents[i].back_ms = world->now_ms;
     for (size_t i = 0; i < WORLD_AGENTS; i++) {

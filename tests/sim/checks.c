@@ -56,7 +56,7 @@ static void check_outputs_of(struct world *world, const struct kafka_transaction
 
         if (output->partition != partition)
             continue;
-        while (offset < end && !kafka_is_due(&world->kafka, partition, offset))
+        while (offset < end && !checks_is_due(world, partition, offset))
             offset++;
         if (output->offset != offset || offset >= end) {
             checks_fail(world,
@@ -71,7 +71,7 @@ static void check_outputs_of(struct world *world, const struct kafka_transaction
         offset++;
     }
     for (; offset < end; offset++) {
-        if (kafka_is_due(&world->kafka, partition, offset))
+        if (checks_is_due(world, partition, offset))
             checks_fail(world, "partition %zu: offset %lld is passed without its output", partition,
                         (long long)offset);
     }
@@ -137,6 +137,7 @@ static void on_transaction(void *arg, uint32_t processor,
         if (transaction->offsets.of[i].offset != API_UNKNOWN)
             check_offset(world, processor, i, &transaction->offsets.of[i]);
     }
+    checks_bounds(world, processor, &transaction->offsets);
     keep_vector(world, processor);
     for (size_t i = 0; i < world->kafka.partition_count; i++) {
         if (transaction->offsets.of[i].offset != API_UNKNOWN &&
@@ -165,13 +166,13 @@ static void on_offsets(void *arg, uint32_t processor, const struct kafka_offsets
                     processor, i, (long long)offset,
                     (unsigned long long)offsets->of[i].stamp.epoch);
         for (int64_t at = world->checks.highest[i]; at < offset; at++) {
-            if (kafka_is_due(&world->kafka, i, at) &&
-                world->kafka.partitions[i].records[at].outputs == 0)
+            if (checks_is_due(world, i, at) && world->kafka.partitions[i].records[at].outputs == 0)
                 checks_fail(world, "partition %zu: offset %lld is passed without its output", i,
                             (long long)at);
         }
         check_offset(world, processor, i, &offsets->of[i]);
     }
+    checks_bounds(world, processor, offsets);
 }
 
 struct kafka_watcher checks_watcher(struct world *world)
@@ -221,7 +222,8 @@ static bool follows_nothing(const struct sim_task *task)
 static bool is_vector(const struct sim_task *task, const struct checks_vector *vector)
 {
     for (size_t i = 0; i < task->core.partition_count; i++) {
-        if (task->core.partitions[i].t1 == API_UNKNOWN)
+        if (task->core.partitions[i].t1 == API_UNKNOWN ||
+            task->core.partitions[i].bound != API_UNKNOWN)
             continue;
         if (task->core.partitions[i].t1 != vector->of[agent_partition(task, i)])
             return false;
@@ -313,7 +315,8 @@ static void check_stamped(struct world *world, const struct sim_task *task)
     for (size_t i = 0; i < task->core.partition_count; i++) {
         size_t partition = agent_partition(task, i);
 
-        if (world->checks.stamped[partition] < task->core.epoch_working)
+        if (task->core.partitions[i].owned &&
+            world->checks.stamped[partition] < task->core.epoch_working)
             checks_fail(world, "active under epoch %llu, but partition %zu has the stamp of %llu",
                         (unsigned long long)task->core.epoch_working, partition,
                         (unsigned long long)world->checks.stamped[partition]);
@@ -430,7 +433,7 @@ void checks_disk(struct world *world, const struct sim_task *task)
     for (size_t i = 0; i < task->core.partition_count; i++) {
         size_t partition = agent_partition(task, i);
         int64_t learned = task->store->disk.learned[partition];
-        struct kafka_counts reference;
+        const char *wrong;
 
         /* Rows of what has gone to a new processor are unreachable here: an owner finds it gone
          * before it reads, and what others make of a state without its T2 is never served. */
@@ -444,10 +447,11 @@ void checks_disk(struct world *world, const struct sim_task *task)
         }
         if (is_short(world, partition, task->store))
             continue; /* it must not come to work */
-        reference = kafka_reference(&world->kafka, partition, learned);
-        if (memcmp(&reference, &task->store->disk.counts[partition], sizeof(reference)) != 0)
-            checks_fail(world, "partition %zu: the state on disk is not the reference's at %lld",
-                        partition, (long long)learned);
+        wrong = checks_counts(world, task->processor, partition, learned,
+                              &task->store->disk.counts[partition]);
+        if (wrong != NULL)
+            checks_fail(world, "processor %u, partition %zu: the state on disk at %lld %s",
+                        task->processor, partition, (long long)learned, wrong);
     }
 }
 
@@ -473,6 +477,11 @@ bool checks_is_halted(const struct world *world, uint32_t processor, size_t agen
                               ? disk->disk.learned[i]
                               : world->kafka.partitions[i].origin;
 
+        if (checks_inherits(world, processor, i) && world->config.stateful &&
+            ((learned < checks_bound_of(world, processor, i) &&
+              (learned < log_start || lacks_records(world, i, disk, learned))) ||
+             (disk->exists && !disk->damaged && is_short(world, i, disk))))
+            return true;
         if (read_by(world, i) == processor &&
             (world->checks.committed[i] < log_start ||
              (world->config.stateful &&
@@ -482,9 +491,10 @@ bool checks_is_halted(const struct world *world, uint32_t processor, size_t agen
     return false;
 }
 
+/* An expansion waits for what is halted, too: its partitions have no owner then. */
 void checks_end(struct world *world)
 {
-    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+    for (size_t i = 0; i < world->adopted; i++) {
         if (world->halted[kafka_processor_of(&world->kafka, i)])
             continue;
         if (world->checks.committed[i] != kafka_end_of(&world->kafka, i))
@@ -494,8 +504,11 @@ void checks_end(struct world *world)
         for (int64_t at = world->kafka.partitions[i].origin; at < kafka_end_of(&world->kafka, i);
              at++) {
             uint32_t outputs = world->kafka.partitions[i].records[at].outputs;
-            bool due = kafka_is_due(&world->kafka, i, at);
+            bool due = checks_is_due(world, i, at);
 
+            /* Without transactions its parent may have tried to give it away more than once. */
+            if (!world->config.exactly_once && checks_has_left(world, i, at))
+                continue;
             if (due ? outputs == 0 || (world->config.exactly_once && outputs != 1) : outputs != 0)
                 checks_fail(world, "partition %zu: offset %lld has %u outputs in the end", i,
                             (long long)at, outputs);

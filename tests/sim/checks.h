@@ -106,6 +106,8 @@ struct checks {
     uint64_t stamped[KAFKA_PARTITIONS_MAX];             /* epoch of the accepted commit */
     uint32_t outputs[KAFKA_PARTITIONS_MAX][KAFKA_KEYS]; /* accepted ones, of each key */
     uint64_t released[KAFKA_PROCESSORS_MAX];            /* highest epoch that was said to be */
+    int64_t bound[KAFKA_PROCESSORS_MAX]; /* of the parent's partition, when it was split off ... */
+    bool bounded[KAFKA_PROCESSORS_MAX];  /* ... if it was */
     struct {
         struct checks_vector *items;
         size_t count, capacity;
@@ -131,6 +133,22 @@ struct checks {
 void checks_fail(struct world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 struct kafka_watcher checks_watcher(struct world *world);
+
+/* checks_inherit.c: of topics that have grown */
+
+/* A transaction, or offsets without one, is accepted: what it says of bounds. */
+void checks_bounds(struct world *world, uint32_t processor, const struct kafka_offsets *offsets);
+/* The record's key has left the partition's owner when it is met: it has no output. */
+bool checks_has_left(const struct world *world, size_t partition, int64_t offset);
+/* A record that must have one output. */
+bool checks_is_due(const struct world *world, size_t partition, int64_t offset);
+/* The processor's state is made of records of the partition, which another one has. */
+bool checks_inherits(const struct world *world, uint32_t processor, size_t partition);
+/* Up to where that is; what it has learned counts for no more. */
+int64_t checks_bound_of(const struct world *world, uint32_t processor, size_t partition);
+/* Counts of the processor's own keys, as the state has them; NULL: right, else why not. */
+const char *checks_counts(const struct world *world, uint32_t processor, size_t partition,
+                          int64_t learned, const struct kafka_counts *counts);
 
 /* An offset that the coordinator commits at the start. */
 void checks_start(struct world *world, size_t partition, int64_t offset);

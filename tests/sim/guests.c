@@ -59,7 +59,8 @@ void guests_after_step(struct world *world, const struct coord_event *event)
 
     if (event->kind == COORD_EVENT_REPORT)
         note_rested(world, job);
-    if (!told)
+    /* Before it knows that its database is the newest it decides nothing, and looks again. */
+    if (!told || world->host.cluster.recovery.state != RECOVERY_NONE)
         return;
     world->tally->of[TALLY_GUESTS] += world->guests.members > 0;
     world->tally->of[TALLY_FROZEN] +=

@@ -142,8 +142,10 @@ static void carry_out(struct world *world, const struct kafka_call *call,
         list_members(world, call, result);
         return;
     case KAFKA_CALL_CREATE_PARTITIONS:
-        if (call->partitions > world->kafka.partition_count)
+        if (call->partitions > world->kafka.partition_count) {
             kafka_grow(&world->kafka, call->partitions);
+            world->old_until_ms = world->now_ms + world_between(world, 0, 1500);
+        }
         inspect(world, call, &result->inspection);
         return;
     case KAFKA_CALL_CLAIM: /* of jobs that start elsewhere than this world's */

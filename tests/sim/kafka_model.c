@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/hash/linhash.h"
 #include "common/mem.h"
 
 #define EXPIRY_MS 120000 /* transaction.timeout.ms of agents */
@@ -13,6 +14,8 @@ void kafka_open(struct kafka_model *model, size_t partitions, size_t processors,
     assert(partitions <= KAFKA_PARTITIONS_MAX);
     assert(processors <= partitions);
     model->processor_count = processors;
+    model->partitions_initial = partitions;
+    model->processors_initial = processors;
     model->watcher = watcher;
     for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++) {
         struct kafka_log *partition = &model->partitions[i];
@@ -35,6 +38,9 @@ void kafka_grow(struct kafka_model *model, size_t partitions)
 
         if (partition->before != NULL)
             continue;
+        if (i >= model->partitions_initial)
+            model->owner_of[i] =
+                model->owner_of[linhash_parent((uint32_t)i, (uint32_t)model->partitions_initial)];
         partition->before =
             mem_grow(NULL, 0, &partition->before_capacity, sizeof(*partition->before));
         partition->before[0] = (struct kafka_counts){{0}};
@@ -55,6 +61,16 @@ void kafka_close(struct kafka_model *model)
 uint32_t kafka_processor_of(const struct kafka_model *model, size_t partition)
 {
     return model->owner_of[partition];
+}
+
+uint32_t kafka_place(const struct kafka_model *model, size_t partition, uint8_t key,
+                     size_t partitions)
+{
+    uint32_t initial = (uint32_t)model->partitions_initial;
+    uint32_t hash = linhash_root((uint32_t)partition, initial) + initial * key;
+
+    return linhash_bucket(hash,
+                          (struct linhash_size){.initial = initial, .now = (uint32_t)partitions});
 }
 
 /* ---- the input's side */

@@ -23,14 +23,14 @@
 
 #define KAFKA_PARTITIONS_MAX 4
 #define KAFKA_PROCESSORS_MAX 4
-#define KAFKA_KEYS           3 /* of each partition; no key is in two */
+#define KAFKA_KEYS           4 /* of each initial partition; no key is in two of those */
 #define KAFKA_WRITERS        2 /* transactional producers of the input */
 #define KAFKA_FLIGHT_MAX     16
 #define KAFKA_NO_WRITER      UINT8_MAX
 
 enum kafka_fate { KAFKA_OPEN, KAFKA_COMMITTED, KAFKA_ABORTED };
 
-struct kafka_counts { /* of the keys of one partition */
+struct kafka_counts { /* of the keys of one partition, by what its records had */
     uint32_t of[KAFKA_KEYS];
 };
 
@@ -97,7 +97,8 @@ struct kafka_watcher {
 
 struct kafka_model {
     size_t partition_count;
-    size_t processor_count;                  /* that were ever stamped */
+    size_t partitions_initial, processors_initial; /* N0, M0 */
+    size_t processor_count;                        /* that were ever stamped */
     uint32_t owner_of[KAFKA_PARTITIONS_MAX]; /* processor, by the newest split that is committed */
     struct kafka_log partitions[KAFKA_PARTITIONS_MAX];
     struct kafka_transaction transactions[KAFKA_PROCESSORS_MAX];
@@ -121,6 +122,10 @@ void kafka_close(struct kafka_model *model);
 /* More input partitions, at most KAFKA_PARTITIONS_MAX. */
 void kafka_grow(struct kafka_model *model, size_t partitions);
 uint32_t kafka_processor_of(const struct kafka_model *model, size_t partition);
+/* Where a producer that knows so many partitions puts the key, which lies in `partition`, or in one
+ * of its ancestors or descendants. */
+uint32_t kafka_place(const struct kafka_model *model, size_t partition, uint8_t key,
+                     size_t partitions);
 
 /* ---- the input's side */
 

@@ -200,8 +200,18 @@ void mutation_bend_step(enum mutation mutation, struct sim_task *task,
 static void pretend_split(const struct sim_slot *slot, struct sim_report *report)
 {
     report->split = slot->told.split_handoff;
-    for (size_t i = 0; i < slot->told.split_partitions.count; i++)
+    for (size_t i = 0; i < slot->told.split_partitions.count; i++) {
         report->t0[slot->told.split_partitions.items[i]] = API_UNKNOWN;
+        report->owned &= ~(UINT32_C(1) << slot->told.split_partitions.items[i]);
+    }
+}
+
+static void take_t1_for_bounds(struct sim_report *report)
+{
+    for (size_t i = 0; i < KAFKA_PARTITIONS_MAX; i++) {
+        if (report->split_bound[i] != API_UNKNOWN)
+            report->split_bound[i] = report->t1[i] + 1;
+    }
 }
 
 void mutation_bend_report(const struct world *world, struct sim_report *report)
@@ -215,6 +225,9 @@ void mutation_bend_report(const struct world *world, struct sim_report *report)
         break;
     case MUTATION_SPLIT_BY_DOCUMENT:
         pretend_split(slot, report);
+        break;
+    case MUTATION_BOUND_LATE:
+        take_t1_for_bounds(report);
         break;
     case MUTATION_FROZEN_WORKS:
         if (slot->job.frozen && report->state == TASK_STATE_ACTIVE)

@@ -71,6 +71,10 @@
     X(SPLIT_UNTOLD, "split-untold", "the parent's next owner is not told of the split")            \
     X(SPLIT_BY_DOCUMENT, "split-by-document", "a split is done when it is asked for")              \
     X(SPLIT_KEPT, "split-kept", "what has left in a split is worked on as before")                 \
+    X(BOUND_IGNORED, "bound-ignored", "an ancestor is read up to its end, not to its bound")       \
+    X(BOUND_LATE, "bound-late", "the bound is past where the split was committed")                 \
+    X(KEYS_UNFILTERED, "keys-unfiltered", "all records of an ancestor are taken")                  \
+    X(LEFT_KEYS_TAKEN, "left-keys-taken", "records of keys that have left are taken as before")    \
     X(KEEPS_TRYING, "keeps-trying", "who can not learn is made to try again at once")
 
 enum mutation {

@@ -150,7 +150,7 @@ static void make_spec(const struct world *world, struct job_spec *ret_spec)
     ret_spec->processors = (uint32_t)config->processors;
     ret_spec->start = START_EARLIEST;
     ret_spec->acceptable_lag = config->acceptable_lag;
-    ret_spec->settle_ms = 2000;
+    ret_spec->settle_ms = world->config.grows ? 200 : 2000;
     ret_spec->max_learners = config->max_learners;
     ret_spec->standbys = config->standbys;
     ret_spec->seed = (enum seed)(config->seed / 6 % 3);
@@ -266,7 +266,7 @@ static void expand_processors(struct world *world)
 
     event.expansion.partitions = API_UNKNOWN;
     event.expansion.processors =
-        world_between(world, 0, 1) == 0 ? now + 1 : (int64_t)world->config.partitions;
+        world_between(world, 0, 1) == 0 ? now + 1 : (int64_t)world->kafka.partition_count;
     (void)host_ask(world, &event);
 }
 
@@ -396,6 +396,13 @@ void operator_strike(struct world *world)
 {
     if (!world->host.loaded || world->config.left_alone)
         return;
+    if (world->config.grows && world->steps % 2 == 1) {
+        if (world->kafka.partition_count * 2 <= KAFKA_PARTITIONS_MAX)
+            double_partitions(world);
+        else
+            expand_processors(world);
+        return;
+    }
     if (world->config.expands && world->steps % 4 == 0) {
         expand_processors(world);
         return;

@@ -88,6 +88,10 @@
     X(HANDOFF_ASKED, "hand-overs that were asked for")                                             \
     X(EXPANSION, "expansions asked for")                                                           \
     X(SPLIT, "splits released")                                                                    \
+    X(SPLIT_INHERITS, "... of processors that inherit")                                            \
+    X(INHERITED, "records that were inherited")                                                    \
+    X(OLD_COUNT, "records by an earlier count of partitions")                                      \
+    X(MISROUTED, "... of keys that had left")                                                      \
     X(SPLIT_FOUND, "... that another owner, or a repair, found done")                              \
     X(RELEASING, "sources told to release")                                                        \
     X(RELEASED, "releases believed")                                                               \

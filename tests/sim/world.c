@@ -91,9 +91,13 @@ static void draw_config(struct world *world)
     config->standbys = config->stateful ? (uint32_t[]){1, 0, 0, 2, 0, 1}[config->seed % 6] : 0;
     if (config->standbys > 0)
         config->capacity *= 2;
-    config->expands = config->seed % 5 < 3 && config->partitions > config->processors;
+    config->grows = config->seed % 5 == 1 && !config->left_alone;
+    if (config->grows && config->partitions > KAFKA_PARTITIONS_MAX / 2)
+        config->partitions = KAFKA_PARTITIONS_MAX / 2;
+    config->expands =
+        config->seed % 5 < 3 && (config->grows || config->partitions > config->processors);
     if (config->expands)
-        config->capacity = (uint32_t)config->partitions * 4;
+        config->capacity = KAFKA_PARTITIONS_MAX * 4;
     draw_times(world);
     if (config->expands && config->step_ms_max > 5)
         config->step_ms_max = 5; /* more tasks have to have their turns in the same time */
@@ -353,8 +357,12 @@ const struct sim_task *world_active(const struct world *world, uint32_t processo
 
 bool world_run(struct world *world, const struct world_config *config, struct tally *tally)
 {
+    /* Longer where much has to come before what is to be looked at. */
+    uint32_t steps;
+
     open_world(world, config, tally);
-    while (world->steps < config->steps && !world->checks.failed) {
+    steps = world->config.grows ? config->steps * 3 : config->steps;
+    while (world->steps < steps && !world->checks.failed) {
         if (config->sweep == WORLD_NO_SWEEP)
             world_step(world);
         else

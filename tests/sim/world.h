@@ -84,6 +84,7 @@ struct world_config {
     bool sends_away;    /* in the end one agent is to leave ... */
     bool sends_at_once; /* ... from its beginning on, whatever goes on then */
     bool expands;       /* people ask for more processors */
+    bool grows;         /* ... and for more partitions, often */
     bool tells_kept;    /* agents say at their start what state they have */
 };
 
@@ -93,10 +94,12 @@ struct world {
     int64_t now_ms;
     uint64_t steps;
     bool calm;                            /* the end: no faults, no chaos, no new input */
+    int64_t old_until_ms;                 /* producers of earlier counts write until then */
     bool sweeping;                        /* the sweep's stop has not come yet */
     bool handing_over;                    /* the sweep's hand-over has begun ... */
     uint32_t handing_from;                /* ... at this action of the victim */
     bool halted[KAFKA_PROCESSORS_MAX];    /* in the end: rightly */
+    size_t adopted;                       /* in the end: partitions that the job has */
     char incarnation[API_UUID_BYTES + 1]; /* of the job, once there is one */
     struct sim_guests guests;             /* in its group */
     struct kafka_model kafka;
@@ -138,6 +141,7 @@ void sweep_step(struct world *world); /* instead of world_step */
 void chaos_strike(struct world *world);
 void chaos_input(struct world *world); /* the job's input goes on */
 void chaos_end(struct world *world);   /* whatever is open is ended */
+void chaos_late(struct world *world);
 /* A paused agent starts on another host; the old process is the world's ghost. */
 void chaos_replace(struct world *world, size_t agent);
 void chaos_end_ghost(struct world *world);

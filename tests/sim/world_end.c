@@ -53,11 +53,16 @@ static bool is_read(const struct world *world, uint32_t processor)
 
     for (size_t i = 0; i < host_job(world)->row.partitions; i++)
         wanted += kafka_processor_of(&world->kafka, i) == processor;
-    if (task->core.partition_count != wanted)
+    for (size_t i = 0; i < task->core.partition_count; i++)
+        wanted -= task->core.partitions[i].owned;
+    if (wanted != 0)
         return false; /* it has not heard of an expansion yet */
     for (size_t i = 0; i < task->core.partition_count; i++) {
         size_t partition = agent_partition(task, i);
         int64_t end = kafka_end_of(&world->kafka, partition);
+
+        if (!task->core.partitions[i].owned)
+            continue;
 
         if (task->core.partitions[i].t1 != end || world->checks.committed[partition] != end)
             return false;
@@ -304,6 +309,7 @@ static void note_halted(struct world *world)
     const struct job *job = host_job(world);
     const struct processor *nascent = cluster_nascent(job);
 
+    world->adopted = job->row.partitions;
     for (uint32_t i = 0; i < job->processors.count; i++)
         world->halted[i] = is_halted(world, i);
     if (nascent != NULL)
@@ -323,6 +329,10 @@ void world_end(struct world *world)
     if (world->config.sends_at_once && may_send_away(world))
         send_away(world);
     run_until(world, miss_standbys);
+    if (world->config.grows && !world->checks.failed) {
+        chaos_late(world);
+        run_until(world, miss_standbys);
+    }
     if (world->config.evens_out)
         operator_rebalance(world);
     if (!world->checks.failed && (world->config.evens_out || has_equals(world))) {

@@ -117,7 +117,7 @@ const document = {
     },
     addEventListener(name, listener) { this.listeners[name] = listener; },
 };
-const location = {hash: ''};
+const location = {hash: '', href: 'http://baton.example/prefix/#orders'};
 
 function addPart(tag, id) {
     const element = new Element(tag);

@@ -69,6 +69,13 @@ class Browser:
         self.context.eval(f"document.getElementById('job').listeners.change({{target: {{value: {json.dumps(job)}}}}})")
         self._finish()
 
+    def look_up(self, key, encoding="text"):
+        """Fills the form in and submits it."""
+        self.context.eval(f"document.getElementById('key').value = {json.dumps(key)}")
+        self.context.eval(f"document.getElementById('key-encoding').value = {json.dumps(encoding)}")
+        self.context.eval("document.getElementById('key-form').listeners.submit({preventDefault() {}})")
+        self._finish()
+
     def rows(self, part):
         """Texts of the visible cells of a section, its head first; [] when it says that there is nothing."""
         return json.loads(self.context.eval(f"seen({json.dumps(part)})"))

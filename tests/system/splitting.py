@@ -1,4 +1,7 @@
-"""Who dies in a split, and where: processor 2 is split off processor 0, from one agent to the other, under load."""
+"""Who dies in a split, and where: processor 2 is split off processor 0, from one agent to the other, under load.
+
+Of a job whose partitions have grown it inherits what partition 0 held of its keys.
+"""
 
 import http.client
 
@@ -50,14 +53,28 @@ def find_or_ask(stage):
     return mine[-1] if mine else stage.expand(3)
 
 
-def run(case, broker, daemons, unique, loads, rate=None, **spec):
+GROWN = {"partitions": 2, "settle": "1s", "partitioner": "murmur2"}
+
+
+def grow(stage):
+    """Before the load comes, which then knows all partitions."""
+    stage.history(2000)
+    path = f"/v1/jobs/{stage.job.name}/expansions"
+    operation = stage.coordinator.http.post(path, {"partitions": 4}, expect=202).json["id"]
+    assert stage.job.wait_operation(operation)["state"] == "succeeded"
+
+
+def run(case, broker, daemons, unique, loads, rate=None, grown=False, **spec):
     victim, point = case
-    stage = Scene(broker, daemons, unique, loads, partitions=4, processors=2, coordinator={"hooks": True}, **spec)
+    spec = {"partitions": 4} | (GROWN if grown else {}) | spec
+    stage = Scene(broker, daemons, unique, loads, processors=2, coordinator={"hooks": True}, **spec)
     hook = {"BATON_HOOK": f"{point.format(job=stage.job.name)}:1:kill"}
     source = stage.agent(start=False, hooks=True)
     source.environment |= hook if victim == "source" else {}
     source.start()
     stage.job.wait_active()
+    if grown:
+        grow(stage)
     target = stage.agent(start=False, hooks=True, max_learners=1)
     target.environment |= hook if victim == "target" else {}
     stage.maintenance(True)  # nothing else moves

@@ -564,7 +564,7 @@ class HandMadeAgent:
 
     def registration(self, **changes):
         return {
-            "agent_id": self.agent_id, "incarnation": self.incarnation, "protocol": 1, "protocol_minimum": 1,
+            "agent_id": self.agent_id, "incarnation": self.incarnation, "protocol": 2, "protocol_minimum": 2,
             "version": "0.0.1", "address": None, "capacity": 10, "tags": [], "kept": [], **changes,
         }  # fmt: skip
 
@@ -589,7 +589,7 @@ class HandMadeAgent:
 def test_contract_agent_protocol(api, spec, unique):
     agent, other = HandMadeAgent(api, "Hand-1"), HandMadeAgent(api, "Hand-1")
     welcome = agent.register()
-    assert uuid.UUID(welcome["cluster"]) and welcome["protocol"] == 1
+    assert uuid.UUID(welcome["cluster"]) and welcome["protocol"] == 2
     agent.register()  # the answer was lost: again is fine
     first = agent.poll().json
     assert first["tasks"] == [] and first["jobs"] == []

@@ -9,6 +9,7 @@ import pytest
 
 from browser import WEB, Browser, Skeleton, http_date
 from contract import CheckedClient, Contract
+from expanding import linhash, murmur2
 from jobs import Job
 from waiting import wait_until
 
@@ -64,7 +65,7 @@ def test_dashboard_page_is_accessible():
     assert ("html", {"lang": "en"}) in elements
     ids = {attributes["id"] for _, attributes in elements if "id" in attributes}
     sections = [attributes for tag, attributes in elements if tag == "section"]
-    assert len(sections) == 7 and all(section["aria-labelledby"] in ids for section in sections)
+    assert len(sections) == 11 and all(section["aria-labelledby"] in ids for section in sections)
     assert any(attributes.get("role") == "status" for _, attributes in elements)
     style = (WEB / "dashboard.css").read_text()
     assert "prefers-color-scheme: dark" in style and "focus-visible" in style
@@ -95,9 +96,12 @@ class World:
         self.agents = [self.example("agent_view", agent_id=agent, tasks=2) for agent in ("host-1", "host-2")]
         self.handoffs = []
         self.drains = {}  # by agent
+        self.operations = []
+        self.maps = {}  # by job; others are the example
+        self.keys = {}  # by key
         self.maintenance = self.example("maintenance_view", enabled=False, reason=None)
         self.events = copy.deepcopy(contract.document["components"]["examples"]["event_page"]["value"]["items"])
-        self.fault = {}  # path: status, or an OSError
+        self.fault = {}  # path, with or without a query: status, or an OSError
         self.unready = None  # (code, title, detail) of /readyz
 
     def example(self, of, **fields):
@@ -111,6 +115,9 @@ class World:
 
     def handoff(self, **fields):
         return self.example("handoff_view", job="orders", **fields)
+
+    def expansion(self, **fields):
+        return self.example("operation_view_expanding", job="orders", **fields)
 
     def drain(self, agent, left, **fields):
         """The agent is to leave; `left`: fields of what it has still, by processor."""
@@ -143,7 +150,15 @@ class World:
         if name == "v1/handoffs":
             found = [each for each in self.handoffs if asked.get("state") in (None, each["state"])]
             return "handoff_page", {**page, "items": sorted(found, key=lambda each: -each["id"])[:int(asked["limit"])]}
+        if name == "v1/operations":
+            found = [each for each in self.operations if asked.get("state") in (None, each["state"])]
+            found.sort(key=lambda each: each["id"], reverse=True)
+            return "operation_page", {**page, "items": found[:int(asked["limit"])]}
         job, part = re.fullmatch(r"v1/jobs/([^/]+)/(\w+)", name).groups()
+        if part == "map" and "key" in asked:
+            return "map_key_view", self.keys[asked["key"], asked["key_encoding"]]
+        if part == "map":
+            return "map_view", self.maps.get(job) or self.example("map_view", job=job)
         if part == "status":
             return "job_status", {**self.statuses[job], "problems": len(self.problems.get(job, []))}
         if part == "problems":
@@ -154,7 +169,7 @@ class World:
         return "processor_page", {"items": items, "next": str(first + 2) if more else None}
 
     def fetch(self, path):
-        fault = self.fault.get(path.partition("?")[0], 200)
+        fault = self.fault.get(path) or self.fault.get(path.partition("?")[0], 200)
         if isinstance(fault, OSError):
             raise fault
         if path == "readyz" and fault == 200 and not self.unready:
@@ -357,7 +372,7 @@ def test_dashboard_says_nothing_before_it_knows(world):
 def test_dashboard_lives_on_when_the_database_is_away(world):
     world.fault = {"v1/events": 503}
     page = world.browser()
-    assert page.text("link") == ("live, but without hand-overs and events: "
+    assert page.text("link") == ("live, but without hand-overs, expansions and events: "
                                  "The disk refused to store: the database could not be read")  # fmt: skip
     assert page.table("jobs")[0]["Job"] == "orders"
 
@@ -379,14 +394,18 @@ def test_dashboard_takes_names_and_texts_as_text(world):
     world.handoffs = [world.handoff(id=1, waiting=HOSTILE), world.handoff(id=2, state="failed", error=HOSTILE)]
     world.events[0].update(detail=HOSTILE, actor=HOSTILE)
     world.drain("host-2", {0: {"waiting": HOSTILE}})
+    world.operations = [
+        world.expansion(waiting=HOSTILE, action=HOSTILE, actor=HOSTILE, reason=HOSTILE, step=HOSTILE, handoff=None),
+        world.expansion(id="op-30", state="failed", error=HOSTILE, cancellable=False),
+    ]
     page = world.browser()
     assert page.text("link") == "live"
-    for part in ("processors", "agents", "problems", "moving", "moved", "events"):
+    for part in ("processors", "agents", "problems", "moving", "moved", "events", "expanding", "expanded"):
         assert any(HOSTILE in cell for row in page.rows(part) for cell in row), part
     assert HOSTILE in page.table("agents")[1]["Slowest"]
     made = set(page.eval("dom.made.map((element) => element.tagName)"))
     assert made - {tag.upper() for tag, _ in Skeleton(PAGE).elements} == {
-        "TABLE", "THEAD", "TBODY", "TR", "TH", "TD", "OPTION", "PROGRESS", "SPAN"}  # fmt: skip
+        "TABLE", "THEAD", "TBODY", "TR", "TH", "TD", "PROGRESS", "SPAN"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["innerHTML", "outerHTML", "href"])
@@ -397,18 +416,149 @@ def test_dashboard_browser_notices_markup(world, name):
         page.eval(f"document.getElementById('age').{name} = 'x'")
 
 
+# ---- expansions
+
+
+def expanding(page):
+    """{heading: {title: text}} of the expansions under way."""
+    shown = {}
+    for row in page.rows("expanding")[1:]:
+        if len(row) == 1:
+            shown[row[0]] = {}
+        else:
+            shown[list(shown)[-1]][row[0]] = row[1]
+    return shown
+
+
+def test_dashboard_shows_how_far_an_expansion_is(world):
+    world.statuses["orders"]["handoffs_running"] = 1
+    world.handoffs = [world.handoff(
+        id=19, kind="split", processor=5, parent=1, target="host-3", learned_records=2_500, target_records=10_000,
+        replay_records=7_500, replayed_per_s=5_000, eta_ms=1_500, operation="op-31")]  # fmt: skip
+    world.operations = [
+        world.expansion(handoff=19, eta_ms=61_000),
+        world.expansion(id="op-30", state="failed", reached=5, error="history is gone", action="ask again", waiting=None,
+                        cancellable=False, handoff=None, eta_ms=None),
+        world.expansion(id="op-29", kind="expand_partitions", state="succeeded", reached=8, actor="coordinator", waiting=None,
+                        cancellable=False, handoff=None, eta_ms=None, reason="somebody else has added partitions to the inputs"),
+        world.example("operation_view", id="op-28", state="running"),  # is no expansion
+    ]  # fmt: skip
+    page = world.browser()
+    assert page.text("link") == "live"
+    ((heading, shown),) = expanding(page).items()
+    assert heading == "orders, processors: 4 to 8, 5 now (op-31)"
+    assert (shown["Now"], shown["T2 of T1"]) == ("split 2 of 4", "2,500 of 10,000 records, 5,000/s")
+    assert shown["Waits for"].startswith("processor 5, split off 1, to agent host-3, learning")
+    assert shown["Asked for"] == "90 s ago by api 10.0.0.7: two hosts more" and shown["All ready in"] == "61 s"
+    assert "What to do" not in shown
+    assert shown["To cancel"] == "curl -X DELETE http://baton.example/prefix/v1/operations/op-31", "where the page is from"
+    bars = page.eval("dom.made.filter((e) => e.tagName === 'PROGRESS').map((e) => e.value)")
+    assert bars == [0.25, 0.25], "the split is among the hand-overs, too"
+    (split,) = page.table("moving")
+    assert (split["Processor"], split["Kind"], split["T2 towards T1"]) == ("5", "split off 1", "25 %")
+    failed, adopted = page.table("expanded")
+    assert (failed["Operation"], failed["What"], failed["End"]) == ("op-30", "processors: 4 to 8, 5 reached", "failed")
+    assert (failed["What happened"], failed["What to do"]) == ("history is gone", "ask again")
+    assert (adopted["What"], adopted["By"]) == ("partitions: 4 to 8", "coordinator")
+    assert adopted["Why"] == "somebody else has added partitions to the inputs"
+
+
+def test_dashboard_shows_why_an_expansion_is_stuck(world):
+    """Nothing that is not known is made up: what an older version did not note, how long a wait takes."""
+    world.operations = [
+        world.expansion(id="op-32", handoff=None, eta_ms=None, from_=None, step_number=None, steps=None, actor=None,
+                        waiting="the job is paused", action="Resume the job"),
+        world.expansion(id="op-31", kind="expand_partitions", handoff=None, eta_ms=None, step_number=4, steps=4, reached=4,
+                        step="committing the start offsets to the group", waiting="no controller", cancellable=False),
+    ]  # fmt: skip
+    del world.operations[0]["from_"]
+    world.operations[0]["from"] = None
+    (asked, processors), (adopted, partitions) = expanding(world.browser()).items()
+    assert asked == "orders, processors: ? to 8, 5 now (op-32)" and adopted == "orders, partitions: 4 to 8, 4 now (op-31)"
+    assert (processors["Now"], processors["Asked for"]) == ("split ? of ?", "90 s ago by ?: two hosts more")
+    assert "T2 of T1" not in processors and processors["All ready in"] == "?"
+    assert (processors["Waits for"], processors["What to do"]) == ("the job is paused", "Resume the job")
+    assert partitions["Now"] == "step 4 of 4: committing the start offsets to the group"
+    assert "All ready in" not in partitions and partitions["To cancel"] == "too late: it has to finish"
+
+
+def test_dashboard_shows_settle_windows(world):
+    page = world.browser()
+    assert (page.text("windows-said"), page.rows("windows")) == ("", [])
+    assert page.table("jobs")[0]["Settle windows"] == ""
+    now = datetime.datetime.fromtimestamp(NOW, datetime.UTC)
+    opened, met, closes = [(now + datetime.timedelta(minutes=m)).isoformat()[:19] + "Z" for m in (-12.5, -3.5, 7.5)]
+    for number, fields in {
+        0: {"window": "closed", "window_at": met, "fence": 90, "old_records": 0},
+        1: {"window": "closed", "window_at": met, "fence": 90, "old_records": 2, "old_at": opened},
+        2: {"window": "open", "window_at": opened, "old_records": 3, "old_at": met, "window_closes_at": closes},
+        3: {"window": "open", "window_at": opened, "old_records": 4, "old_at": met, "window_stale": True,
+            "window_closes_at": opened},
+    }.items():  # fmt: skip
+        world.processors["orders"][number]["partitions"][0].update(fields)
+    world.statuses["orders"].update(windows_open=2, windows_stale=1, old_records=9, old_at=met, windows_close_at=closes)
+    again, waiting, closed = page.refresh().table("windows")
+    assert (again["Partition"], again["Window"], again["Last one"]) == ("3", "open again", "3 min ago")
+    assert again["Ends"] == "as soon as its owner has committed what came until then"
+    assert "stale_after_settle" in again["What to do"] and waiting["What to do"] == ""
+    assert (waiting["Window"], waiting["For"], waiting["Old-count records"]) == ("open", "12 min", "3")
+    assert waiting["Ends"] == "in 7 min at the earliest"
+    assert (closed["Partition"], closed["Window"], closed["Ends"]) == ("1", "closed", ""), "one without such records is left out"
+    assert page.text("windows-said") == (
+        "2 are open, 1 of them again; 9 old-count records were met, the last 3 min ago; the first ends in 7 min at the earliest.")
+    assert page.table("jobs")[0]["Settle windows"] == "2 open, 1 again"
+    world.statuses["orders"].update(windows_stale=0, old_records=0, old_at=None, windows_close_at=None)
+    assert page.refresh().text("windows-said") == (
+        "2 are open; no old-count record was met; they can not be closed: nobody knows how keys are placed.")
+
+
+def test_dashboard_shows_the_map_and_where_a_key_is(world):
+    owners = [0, 1, 2, 3, 0, 5, 2, 3, 0, 1, 2, 3]  # of 12 partitions: 5 was split off 1, and 4 off 0 would be next
+    world.maps["orders"] = world.example(
+        "map_view", job="orders", version=3, partitions_initial=8, partitions=12, partitions_split_pointer=4,
+        processors_initial=4, processors=6, processors_split_pointer=2)  # fmt: skip
+    world.maps["orders"]["items"] = [
+        {"partition": n, "processor": owner, "agent": f"host-{owner}", "parent": n - 8 if n > 7 else None}
+        for n, owner in enumerate(owners)
+    ]
+    page = world.browser()
+    rows = page.table("map")
+    assert [row["Processor"] for row in rows] == ["0", "1", "2", "3", "4", "5"]
+    assert [row["Split off"] for row in rows] == ["", "", "", "", "0", "1"]
+    assert rows[0]["Partitions"] == "0, 4, 8" and rows[4]["Agent"] == "none"
+    said = page.text("map-said")
+    assert "12 partitions, 8 at first (level 0, split pointer 4); 6 processors, 4 at first (level 0, split pointer 2)" in said
+    assert "version 3; keys are placed by murmur2." in said and "kept for ever" in said
+    assert page.text("key-said") == ""
+    world.keys["a%26b", "text"] = world.example("map_key_view", job="orders", key=HOSTILE, path=[1, 9], partition=9, processor=1)
+    page.look_up("a&b")
+    assert page.text("key-said") == f"{HOSTILE} of orders: murmur2 gives 1584006640, bucket 1, then 9: " + (
+        "partition 9, processor 1, agent host-1.")
+    world.keys["a%26b", "text"]["agent"] = None
+    assert page.refresh().text("key-said").endswith("agent none."), "it is asked again with each reading"
+
+
+def test_dashboard_says_why_a_key_has_no_place(world):
+    page = world.browser()
+    world.fault = {"v1/jobs/orders/map?key=x&key_encoding=base64": 409}
+    page.look_up("x", "base64")
+    assert page.text("key-said").startswith("The disk refused to store"), "the refusal as it is"
+    assert page.text("link") == "live" and page.table("map"), "all else is shown"
+
+
 # ---- fields
 
 
 @pytest.mark.parametrize(
     ("table", "schema"),
     [("problems", "problem_view"), ("moving", "handoff_view"), ("jobs", "job_status"), ("processors", "processor_view"),
-     ("agents", "agent_view"), ("moved", "handoff_view"), ("events", "event_view")],
+     ("agents", "agent_view"), ("moved", "handoff_view"), ("events", "event_view"),
+     ("expanded", "operation_view"), ("windows", "partition_view")],
 )  # fmt: skip
 def test_dashboard_columns_are_fields_of_the_contract(contract, table, schema):
     """Rows are copies, which browser.js does not guard: their fields are compared here."""
     block = re.search(rf"new Table\(at\('{table}'\)(.*?)\n        \]\),", SCRIPT, re.S)[1]
-    used = set(re.findall(r"\b[a-z]\.(\w+)", block)) - {"now", "processor_view"}
+    used = set(re.findall(r"\b[a-z]\.(\w+)", block)) - {"now", "processor_view", "processor" if table == "windows" else "now"}
     assert len(used) >= 5
     assert used <= set(contract.document["components"]["schemas"][schema]["properties"])
 
@@ -456,3 +606,45 @@ def test_dashboard_shows_a_real_cluster(broker, daemons, unique, loads):
     assert page.text("link").startswith("The coordinator does not answer") and page.table("jobs")
     coordinator.start()
     wait_until(lambda: page.refresh().text("link") == "live", LIMIT_S, "the page finds the coordinator again")
+
+
+@pytest.mark.timeout(300)
+def test_dashboard_shows_a_real_expansion(broker, daemons, unique):
+    """One that waits, says for what, goes on; then more partitions, their windows, and where a key is then."""
+    coordinator = daemons.coordinator()
+    job = Job(broker, coordinator, unique, 4, 2, settle="1h", partitioner="murmur2")
+    job.create()
+    daemons.agent(coordinator)
+    job.wait_active()
+    api, path = coordinator.http, f"/v1/jobs/{job.name}/expansions"
+    api.put("/v1/agents/agent-1/eligibility", {"schedulable": False})
+    operation = api.post(path, {"processors": 3, "reason": "a host more"}, expect=202).json["id"]
+    page = Browser(coordinator.address)
+    ((heading, shown),) = expanding(page).items()
+    assert heading == f"{job.name}, processors: 2 to 3, 2 now ({operation})"
+    assert shown["Now"] == "split 1 of 1" and shown["Asked for"].endswith(": a host more")
+    assert shown["Waits for"].startswith("no agent is alive, neither cordoned nor drained")
+    assert "or cancel it" in shown["What to do"] and shown["To cancel"].endswith(f"/v1/operations/{operation}")
+    asked = api.get(f"/v1/operations/{operation}").json
+    assert asked["cancellable"] and asked["waiting"] == api.get("/v1/operations").json["items"][0]["waiting"]
+    assert api.get(f"/v1/operations/{operation}?wait=1ms").json["waiting"] == asked["waiting"], "whoever answers"
+    api.put("/v1/agents/agent-1/eligibility", {"schedulable": True})
+    assert job.wait_operation(operation)["state"] == "succeeded"
+    wait_until(lambda: "done" in [each["End"] for each in page.refresh().table("moved")], LIMIT_S, "the split has ended")
+    assert [(each["Processor"], each["Kind"]) for each in page.table("moved")] == [("2", "split off 0")]
+    ended = job.wait_operation(api.post(path, {"partitions": 8}, expect=202).json["id"])
+    assert (ended["from"], ended["to"], ended["reached"], ended["steps"]) == (4, 8, 8, 4)
+    wait_until(lambda: len(page.refresh().table("windows")) == 4, LIMIT_S, "the windows of the old partitions are shown")
+    assert expanding(page) == {}
+    assert [(each["What"], each["End"]) for each in page.table("expanded")] == [
+        ("partitions: 4 to 8", "succeeded"), ("processors: 2 to 3", "succeeded")]  # fmt: skip
+    assert re.fullmatch(r"4 are open; no old-count record was met; the first ends in \d+ min at the earliest\.",
+                        page.text("windows-said"))  # fmt: skip
+    assert [(each["Processor"], each["Partitions"], each["Split off"]) for each in page.table("map")] == [
+        ("0", "0, 4", ""), ("1", "1, 3, 5, 7", ""), ("2", "2, 6", "0")]  # fmt: skip
+    page.look_up("customer-17")
+    wanted = linhash(murmur2(b"customer-17"), 4, 8)
+    assert f"partition {wanted}, processor " in page.text("key-said") and page.text("link") == "live"
+    client = CheckedClient(coordinator.address)
+    for asked in sorted(set(page.paths)):
+        client.get(f"/{asked}")  # each is in the contract

@@ -3,11 +3,14 @@
 import pytest
 
 import splitting
+from expanding import CarefulProducer, assert_in_order, linhash, murmur2
+from oracle import check_outputs
 from scene import Scene
 
 pytestmark = pytest.mark.timeout(300)
 
 PARTITIONS = 8
+LIMIT_S = 90
 
 
 def test_expand_processors_under_load(broker, daemons, unique, loads):
@@ -39,6 +42,57 @@ def test_expand_processors_under_load(broker, daemons, unique, loads):
     stage.assert_exact()
 
 
+def grow(job, **wish):
+    path = f"/v1/jobs/{job.name}/expansions"
+    operation = job.coordinator.http.post(path, {**wish, "reason": "a test"}, expect=202).json["id"]
+    ended = job.wait_operation(operation, LIMIT_S)
+    assert ended["state"] == "succeeded", ended
+
+
+def test_expand_processors_of_topics_that_have_grown(broker, daemons, unique, loads):
+    """Partitions, processors, and both once more: the last ones have records in two ancestors that others own."""
+    stage = Scene(
+        broker, daemons, unique, loads, partitions=2, processors=2, agents=2, settle="2s", partitioner="murmur2"
+    )
+    stock = {"topic.metadata.refresh.interval.ms": 1000}  # else it hears of new partitions in five minutes
+    load = loads(broker.bootstrap, stage.job.input, keys=200, seed=5, rate=200, prefix="stock-", config=stock)
+    producer = CarefulProducer(broker.bootstrap, stage.job.input, 300, 2)
+    producer.wait_more(300)
+    for count in (4, 8):
+        grow(stage.job, partitions=count)
+        producer.wait_more(100)  # by the earlier count
+        producer.use(count)
+        grow(stage.job, processors=count)
+        stage.job.wait_active(count)
+        producer.wait_more(200)
+    last = stage.job.processors()[-1]
+    bounds = {each["partition"]: each for each in last["partitions"] if not each["owned"]}
+    assert last["owned"] == [7] and sorted(bounds) == [1, 3], last
+    assert all(0 < each["t2"] == each["t1"] for each in bounds.values()), bounds
+    sent = producer.stop() | load.stop().expected()
+    stage.job.wait_drained()
+    check_outputs(broker.bootstrap, stage.job.output, sent, LIMIT_S, provenance_of=[stage.job.input]).assert_exact()
+    assert assert_in_order(broker.bootstrap, stage.job.input, stage.job.output) > 0, "keys have moved"
+
+
+def test_expand_keys_that_have_left_are_not_taken_by_their_parent(broker, daemons, unique, loads):
+    """A producer that has known two partitions for longer than `settle` writes a key where it is no more."""
+    spec = {"settle": "1s", "partitioner": "murmur2", "on_error": "skip"}
+    stage = Scene(broker, daemons, unique, loads, partitions=2, processors=2, agents=2, **spec)
+    key = next(key for key in (b"late-%d" % n for n in range(1000)) if linhash(murmur2(key), 2, 4) == 2)
+    broker.produce(stage.job.input, [(key, b"1", 0)])
+    grow(stage.job, partitions=4)
+    grow(stage.job, processors=3)
+    stage.job.wait_active(3)
+    broker.produce(stage.job.input, [(key, b"2", 2)])
+    stage.job.wait_drained()
+    broker.produce(stage.job.input, [(key, b"3", 0)])
+    stage.job.wait("it is passed", lambda _: stage.job.processors()[0]["skipped_error"] == 1, LIMIT_S)
+    broker.produce(stage.job.input, [(key, b"4", 2)])
+    stage.job.wait_drained()
+    check_outputs(broker.bootstrap, stage.job.output, {key: 3}, LIMIT_S).assert_exact()
+
+
 def test_expand_auto_gives_each_newcomer_work(broker, daemons, unique, loads):
     stage = Scene(broker, daemons, unique, loads, partitions=3, processors=1, agents=1, auto_expand=True)
     stage.load()
@@ -52,3 +106,8 @@ def test_expand_auto_gives_each_newcomer_work(broker, daemons, unique, loads):
 @pytest.mark.parametrize("case", splitting.CASES, ids=splitting.name_of)
 def test_expand_survives_kill(broker, daemons, unique, loads, case):
     splitting.run(case, broker, daemons, unique, loads)
+
+
+@pytest.mark.parametrize("case", splitting.CASES, ids=splitting.name_of)
+def test_expand_survives_kill_where_topics_have_grown(broker, daemons, unique, loads, case):
+    splitting.run(case, broker, daemons, unique, loads, grown=True)

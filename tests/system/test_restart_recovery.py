@@ -145,3 +145,33 @@ def test_restart_recovery_second_coordinator_on_one_database_is_refused(stage, d
 def test_restart_recovery_backups_need_a_folder(daemons):
     coordinator = daemons.coordinator()
     assert coordinator.http.problem("POST", "/v1/backups", expect=409)["code"] == "backups_disabled"
+
+
+def test_restart_recovery_of_a_lost_database_knows_what_is_inherited(stage):
+    """Processor 4 is split off processor 0 when the topic has grown; then nobody has its state, and it is made anew up to there."""
+    scene = stage(processors=4, settle="1s", partitioner="murmur2")
+    scene.history(2000)
+    path = f"/v1/jobs/{scene.job.name}/expansions"
+    operation = scene.coordinator.http.post(path, {"partitions": 8}, expect=202).json["id"]
+    assert scene.job.wait_operation(operation)["state"] == "succeeded"
+    scene.load()
+    assert scene.job.wait_operation(scene.expand(5))["state"] == "succeeded"
+    scene.job.wait_active(5)
+
+    def bounds():
+        return {each["partition"]: each["t1"] for each in scene.job.processors()[4]["partitions"] if not each["owned"]}
+
+    before = bounds()
+    assert list(before) == [0] and before[0] > 0, before
+    scene.coordinator.kill()
+    lose_database(scene)
+    recover(scene)
+    scene.job.wait_active(5)
+    assert bounds() == before
+    owner = next(each["agent"] for each in scene.job.processors() if each["processor"] == 4)
+    next(agent for agent in scene.agents if agent.name == owner).kill()
+    scene.job.wait("the other one has all", lambda status: set(scene.job.owners()) == {a.name for a in scene.agents} - {owner})
+    scene.job.wait_active(5)
+    assert bounds() == before
+    scene.wait_outputs(500)
+    scene.assert_exact()

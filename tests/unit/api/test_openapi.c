@@ -27,6 +27,8 @@ static const struct schema_type *type_of(const char *example)
     for (size_t i = 0; (type = schema_type_at(i)) != NULL; i++)
         if (strcmp(type->name, example) == 0)
             return type;
+    if (strcmp(example, "operation_view_expanding") == 0)
+        return &schema_operation_view;
     return strncmp(example, "job_spec_", 9) == 0 ? &schema_job_spec : NULL;
 }
 
@@ -67,10 +69,19 @@ Test(openapi, examples_are_decoded)
 /* An answer's example shows exactly what the codec writes, field for field. */
 Test(openapi, examples_of_answers_are_what_is_encoded)
 {
-    static const char *const answers[] = {"job_view",       "job_status",   "processor_view",
-                                          "map_view",       "map_key_view", "agent_view",
-                                          "operation_view", "event_page",   "problem_page",
-                                          "agent_welcome",  "version_view", "handoff_view"};
+    static const char *const answers[] = {"job_view",
+                                          "job_status",
+                                          "processor_view",
+                                          "map_view",
+                                          "map_key_view",
+                                          "agent_view",
+                                          "operation_view",
+                                          "event_page",
+                                          "problem_page",
+                                          "agent_welcome",
+                                          "version_view",
+                                          "handoff_view",
+                                          "operation_view_expanding"};
     json_t *examples = load_examples();
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         const struct schema_type *type = type_of(answers[i]);

@@ -10,7 +10,7 @@
 
 Test(stamp, is_written_as_other_tools_read_it)
 {
-    struct stamp stamp = {UUID, 7, 42, API_UNKNOWN};
+    struct stamp stamp = {UUID, 7, 42, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN};
     char text[STAMP_TEXT_BYTES];
 
     stamp_format(&stamp, text);
@@ -21,11 +21,20 @@ Test(stamp, is_written_as_other_tools_read_it)
     stamp.records = 123456;
     stamp_format(&stamp, text);
     cr_assert_str_eq(text, "b1 " UUID " 7 42 123456");
+    stamp.bound = 77;
+    stamp_format(&stamp, text);
+    cr_assert_str_eq(text, "b1 " UUID " 7 42 123456 77");
+    stamp.bound_records = 70;
+    stamp_format(&stamp, text);
+    cr_assert_str_eq(text, "b1 " UUID " 7 42 123456 77 70");
+    stamp.records = API_UNKNOWN;
+    stamp_format(&stamp, text);
+    cr_assert_str_eq(text, "b1 " UUID " 7 42 - 77 70");
 }
 
 Test(stamp, the_longest_fits)
 {
-    const struct stamp stamp = {UUID, UINT32_MAX, UINT64_MAX, INT64_MAX};
+    const struct stamp stamp = {UUID, UINT32_MAX, UINT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
     struct stamp parsed;
     char text[STAMP_TEXT_BYTES];
 
@@ -51,12 +60,17 @@ Test(stamp, what_is_written_is_read)
         stamp.epoch = rng_next(&rng) >> rng_below(&rng, 64);
         stamp.records =
             i % 3 == 0 ? API_UNKNOWN : (int64_t)(rng_next(&rng) >> (1 + rng_below(&rng, 63)));
+        stamp.bound =
+            i % 2 == 0 ? API_UNKNOWN : (int64_t)(rng_next(&rng) >> (1 + rng_below(&rng, 63)));
+        stamp.bound_records = i % 4 != 1 ? API_UNKNOWN : stamp.bound / 2;
         stamp_format(&stamp, text);
         cr_assert(stamp_parse(text, &parsed), "%s", text);
         cr_assert_str_eq(parsed.incarnation, stamp.incarnation);
         cr_assert_eq(parsed.processor, stamp.processor);
         cr_assert_eq(parsed.epoch, stamp.epoch);
         cr_assert_eq(parsed.records, stamp.records);
+        cr_assert_eq(parsed.bound, stamp.bound);
+        cr_assert_eq(parsed.bound_records, stamp.bound_records);
     }
 }
 
@@ -79,7 +93,13 @@ Test(stamp, anything_else_is_foreign)
         "b1 " UUID " 7 42 ",
         "b1 " UUID " 7 42\n",
         "b1 " UUID " 7 42 1 ",
-        "b1 " UUID " 7 42 1 1",
+        "b1 " UUID " 7 42 1 1 1 1",
+        "b1 " UUID " 7 42 1 1 1 ",
+        "b1 " UUID " 7 42 1 -",
+        "b1 " UUID " 7 42 -",
+        "b1 " UUID " 7 42 - ",
+        "b1 " UUID " 7 42 - - 1",
+        "b1 " UUID " 7 42 -1 1",
         "b1 " UUID " 7 42 01",
         "b1 " UUID " 7 42 -1",
         "b1 " UUID " 7 42 x",

@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <stddef.h>
+#include <stdio.h>
 
 static void stored(struct world *from, const struct update *update)
 {
@@ -37,5 +38,13 @@ void store_rig_finish(struct store_rig *at)
 {
     world_finish(&at->world);
     store_close(at->store);
+    store_fixture_finish(&at->fixture);
+}
+
+void store_rig_leave(struct store_rig *at, const char *path)
+{
+    world_finish(&at->world);
+    store_close(at->store);
+    cr_assert_eq(rename(at->fixture.path, path), 0);
     store_fixture_finish(&at->fixture);
 }

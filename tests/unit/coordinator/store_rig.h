@@ -17,5 +17,7 @@ void store_rig_init_job(struct store_rig *at); /* and a1 runs j1 */
 /* Goes on from what was loaded, which it takes; the world before has been finished. */
 void store_rig_go_on(struct store_rig *at, struct cluster *loaded);
 void store_rig_finish(struct store_rig *at);
+void store_rig_leave(struct store_rig *at,
+                     const char *path); /* finish; the database is kept there */
 
 #endif

@@ -11,6 +11,7 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "coordinator/coordinator.h"
+#include "tests/unit/coordinator/store_rig.h"
 
 #define INCARNATION_1 "5c4b8a3e-7d52-4f0e-9a51-0f6f4b3c2d1e"
 #define INCARNATION_2 "6c4b8a3e-7d52-4f0e-9a51-0f6f4b3c2d1e"
@@ -87,6 +88,7 @@ static void open_coordinator(struct play *play)
         .core = {.protocol = PROTOCOL_RANGE_OURS,
                  .agent_timeout_ms = 10000,
                  .report_interval_ms = 500,
+                 .groups_interval_ms = 1000,
                  .poll_wait_ms_max = 60000},
         .publisher = play->publisher,
         .answer = on_answer,
@@ -102,7 +104,8 @@ static void start_coordinator(struct play *play)
     cr_assert_eq(coordinator_start(play->coordinator, play->kafka, &err), ERR_NONE, "%s", err.text);
 }
 
-static struct play *begin(void)
+/* With no database yet. */
+static struct play *prepare(void)
 {
     struct play *play = mem_calloc(1, sizeof(*play));
     struct err err = {0};
@@ -120,6 +123,12 @@ static struct play *begin(void)
     play->kafka_options.items[0].name = mem_strdup("bootstrap.servers");
     play->kafka_options.items[0].value = mem_strdup("127.0.0.1:1");
     cr_assert_eq(kafka_create(&play->kafka_options, &play->kafka, &err), ERR_NONE, "%s", err.text);
+    return play;
+}
+
+static struct play *begin(void)
+{
+    struct play *play = prepare();
     open_coordinator(play);
     return play;
 }
@@ -156,7 +165,7 @@ static struct coord_event registration(const char *agent_id, const char *incarna
     event.registration.agent_id = mem_strdup(agent_id);
     event.registration.incarnation = mem_strdup(incarnation);
     event.registration.version = mem_strdup("1");
-    event.registration.protocol = event.registration.protocol_minimum = 1;
+    event.registration.protocol = event.registration.protocol_minimum = API_PROTOCOL_VERSION;
     event.registration.capacity = 4;
     return event;
 }
@@ -412,5 +421,33 @@ Test(coordinator, refuses_when_the_mailbox_is_full, .timeout = 120)
     cr_assert_eq(play->answer_count, accepted + 1);
     coordinator_count(play->coordinator, &counts);
     cr_assert_eq(counts.mailbox, 0);
+    end(play);
+}
+
+static void drop_result(void *context, struct kafka_result *result)
+{
+    (void)context;
+    kafka_result_finish(result);
+    free(result);
+}
+
+/* Goal: calls that the Kafka thread does not take are failed calls: of a job (its topics) and of
+ * all jobs (their groups). It takes none any more when the daemon stops. */
+Test(coordinator, goes_on_when_kafka_takes_no_call, .timeout = 60)
+{
+    struct play *play = prepare();
+    struct store_rig rig;
+    struct err err;
+    store_rig_init_job(&rig);
+    store_rig_leave(&rig, play->database);
+    cr_assert_eq(kafka_start(play->kafka, drop_result, NULL, &err), ERR_NONE, "%s", err.text);
+    kafka_stop(play->kafka);
+    open_coordinator(play);
+    start_coordinator(play);
+    expect(play, post(play, (struct coord_event){.kind = COORD_EVENT_OPERATION_CANCEL}), 404,
+           "operation_not_found");
+    struct coordinator_counts counts;
+    coordinator_count(play->coordinator, &counts);
+    cr_assert_geq(counts.calls_refused, 1);
     end(play);
 }

@@ -142,8 +142,10 @@ Test(store_handoff, older_database_is_brought_up_to_date)
         "ALTER TABLE jobs DROP COLUMN pause_actor;"
         "ALTER TABLE jobs DROP COLUMN pause_changed_at;"
         "ALTER TABLE placements DROP COLUMN paused_t1; DROP TABLE maintenance;"
-        "ALTER TABLE operations DROP COLUMN ends;"
-        "DROP TABLE settle_windows;"
+        "ALTER TABLE operations DROP COLUMN ends; ALTER TABLE operations DROP COLUMN actor;"
+        "ALTER TABLE operations DROP COLUMN count_before;"
+        "ALTER TABLE operations DROP COLUMN count_reached;"
+        "DROP TABLE settle_windows; ALTER TABLE placements DROP COLUMN bounds;"
         "DROP TABLE skips; ALTER TABLE placements DROP COLUMN chosen; DROP TABLE group_holds;");
     static const char *const drain[] = {"state",       "on_deadline", "until_restart", "overdue",
                                         "processors",  "reason",      "actor",         "error",

@@ -99,6 +99,34 @@ Test(store_skip, of_a_record_that_no_job_has_is_refused)
     cluster_finish(&cluster);
 }
 
+Test(store_skip, bounds_are_read_as_they_are_written_and_nothing_else_is)
+{
+    static const char *const broken[] = {"x",
+                                         "[",
+                                         "[[0,1,2,3]",
+                                         "[[0,1,2]]",
+                                         "[[0,1,2,3]x",
+                                         "[[0,1,-1,3]]",
+                                         "[[0,1,2,-2]]",
+                                         "[[99,1,2,3]]"};
+    struct placement_row row = {0};
+    cr_assert_null(store_print_bounds(&row));
+    cr_assert(store_parse_bounds("", &row));
+    cr_assert_eq(row.bounds.count, 0);
+    cr_assert(store_parse_bounds("[[0,1,2,-1],[1,1,5,4]]", &row));
+    cr_assert_eq(row.bounds.count, 2);
+    cr_assert_eq(row.bounds.items[0].records, API_UNKNOWN);
+    cr_assert_eq(row.bounds.items[1].offset, 5);
+    char *text = store_print_bounds(&row);
+    cr_assert_str_eq(text, "[[0,1,2,-1],[1,1,5,4]]");
+    free(text);
+    free(row.bounds.items);
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        row = (struct placement_row){0};
+        cr_assert_not(store_parse_bounds(broken[i], &row), "%s", broken[i]);
+    }
+}
+
 Test(store_skip, choices_are_read_as_they_are_written_and_nothing_else_is)
 {
     static const char *const broken[] = {"x",

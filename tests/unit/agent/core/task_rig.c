@@ -48,10 +48,10 @@ void rig_init_desired(struct rig *rig, const struct task_config *config,
         rig->stored[i] = 40;
         rig->copy[i] = 48;
         rig->ranges[i] = (struct task_range){.log_start = 0, .stable_end = 100, .end = 100};
-        rig->committed[i] =
-            (struct task_committed){.offset = 50,
-                                    .stamped = true,
-                                    .stamp = {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN}};
+        rig->committed[i] = (struct task_committed){
+            .offset = 50,
+            .stamped = true,
+            .stamp = {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN}};
         rig->records[i] = API_UNKNOWN;
     }
     task_init(&rig->task, config, desired, partitions, RIG_PARTITIONS, rig->now_ms);

@@ -431,6 +431,7 @@ Test(task_history, partitions_of_others_hold_nobody)
 {
     begin(usual, true);
     rig->task.partitions[1].owned = false;
+    task_tell_bound(&rig->task, 1, 50, API_UNKNOWN);
     rig->ranges[1].stable_end = 50;
     learn_to_t1();
     look(50);

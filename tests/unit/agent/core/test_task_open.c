@@ -86,16 +86,24 @@ Test(task_open, stamps_of_others)
         struct stamp stamp;
         enum task_phase after;
     } table[] = {
-        {"an older epoch", {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN}, TASK_PHASE_REPLAY},
+        {"an older epoch",
+         {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN},
+         TASK_PHASE_REPLAY},
         {"start offsets of the coordinator",
-         {RIG_INCARNATION, 5, 0, API_UNKNOWN},
+         {RIG_INCARNATION, 5, 0, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN},
          TASK_PHASE_REPLAY},
         {"our own, of a commit nobody knew the end of",
-         {RIG_INCARNATION, 5, RIG_EPOCH, API_UNKNOWN},
+         {RIG_INCARNATION, 5, RIG_EPOCH, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN},
          TASK_PHASE_REPLAY},
-        {"a newer epoch", {RIG_INCARNATION, 5, RIG_EPOCH + 1, API_UNKNOWN}, TASK_PHASE_FENCED},
-        {"another processor", {RIG_INCARNATION, 6, RIG_EPOCH - 1, API_UNKNOWN}, TASK_PHASE_FENCED},
-        {"another job", {RIG_OTHER, 5, RIG_EPOCH - 1, API_UNKNOWN}, TASK_PHASE_FENCED},
+        {"a newer epoch",
+         {RIG_INCARNATION, 5, RIG_EPOCH + 1, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN},
+         TASK_PHASE_FENCED},
+        {"another processor",
+         {RIG_INCARNATION, 6, RIG_EPOCH - 1, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN},
+         TASK_PHASE_FENCED},
+        {"another job",
+         {RIG_OTHER, 5, RIG_EPOCH - 1, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN},
+         TASK_PHASE_FENCED},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
@@ -112,6 +120,7 @@ Test(task_open, stamps_of_others)
 Test(task_open, stamps_of_partitions_that_are_only_read_do_not_fence)
 {
     rig->task.partitions[2].owned = false;
+    task_tell_bound(&rig->task, 2, rig->committed[2].offset, API_UNKNOWN);
     rig_go(rig, TASK_PHASE_COMMITTED);
     rig->committed[2].stamp.processor = 6;
     (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
@@ -156,9 +165,12 @@ Test(task_open, committed_offsets_that_can_not_be_ours)
     } table[] = {
         {"none stored", {.offset = API_UNKNOWN}, 0, "offsets_expired"},
         {"by a tool", {.offset = 50, .stamped = false}, 0, "offsets_changed"},
-        {"below T0", {50, true, {RIG_INCARNATION, 5, 6, API_UNKNOWN}}, 0, "offsets_changed"},
+        {"below T0",
+         {50, true, {RIG_INCARNATION, 5, 6, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN}},
+         0,
+         "offsets_changed"},
         {"below the log start",
-         {150, true, {RIG_INCARNATION, 5, 6, API_UNKNOWN}},
+         {150, true, {RIG_INCARNATION, 5, 6, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN}},
          160,
          "history_lost"},
     };

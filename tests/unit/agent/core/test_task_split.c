@@ -32,8 +32,8 @@ static const struct task_desired split_again = {.epoch = RIG_EPOCH + 1,
 /* What Kafka has of partition 2 is the new processor's. */
 static void stamp_as_child(int64_t offset)
 {
-    rig->committed[2] =
-        (struct task_committed){offset, true, {RIG_INCARNATION, CHILD, CHILD_EPOCH, API_UNKNOWN}};
+    rig->committed[2] = (struct task_committed){
+        offset, true, {RIG_INCARNATION, CHILD, CHILD_EPOCH, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN}};
 }
 
 static void expect_split(void)

@@ -516,8 +516,8 @@ Test(task_work, at_least_once_puts_right_what_a_late_commit_turned_back)
     rig_go(rig, TASK_PHASE_ACTIVE);
     (void)work();
     (void)rig_tick(rig, TASK_WATCH_MS);
-    rig->committed[0] =
-        (struct task_committed){48, true, {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN}};
+    rig->committed[0] = (struct task_committed){
+        48, true, {RIG_INCARNATION, 5, RIG_EPOCH - 1, API_UNKNOWN, API_UNKNOWN, API_UNKNOWN}};
     (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
     cr_assert_str_eq(rig_tick(rig, 0), "C");
     cr_assert_eq(rig->task.partitions[0].committing, 51);

@@ -40,7 +40,7 @@ Test(agent_protocol, ranges_must_overlap)
         uint32_t minimum, version;
         bool accepted;
     } rows[] = {
-        {1, 1, true}, {1, 9, true}, {2, 9, false}, {0, 0, false}, {3, 1, false},
+        {2, 2, true}, {1, 9, true}, {1, 1, false}, {3, 9, false}, {0, 0, false}, {3, 1, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char *id = mem_printf("a%zu", i);
@@ -50,7 +50,7 @@ Test(agent_protocol, ranges_must_overlap)
         register_as(registration);
         if (rows[i].accepted) {
             world_expect_status(&world, 200);
-            cr_assert_eq(agent(id)->row.protocol, 1);
+            cr_assert_eq(agent(id)->row.protocol, 2);
         } else {
             world_expect_problem(&world, "protocol_unsupported");
             cr_assert_null(agent(id));
@@ -98,19 +98,19 @@ Test(agent_protocol, who_speaks_a_version_of_before_is_told_to_register)
 {
     world_register(&world, "a1", 1);
     world_expect_status(&world, 200);
-    world.cluster.config.protocol = (struct protocol_range){1, 2};
-    world_poll(&world, "a1", 1, none, 1000);
-    world_expect_status(&world, 200); /* it is spoken still */
     world.cluster.config.protocol = (struct protocol_range){2, 3};
     world_poll(&world, "a1", 1, none, 1000);
+    world_expect_status(&world, 200); /* it is spoken still */
+    world.cluster.config.protocol = (struct protocol_range){3, 4};
+    world_poll(&world, "a1", 1, none, 1000);
     const struct problem_body *problem = world_expect_problem(&world, "agent_unknown");
-    cr_assert(strstr(problem->detail, "version 1 of the agent protocol") != NULL, "%s",
+    cr_assert(strstr(problem->detail, "version 2 of the agent protocol") != NULL, "%s",
               problem->detail);
     world_report(&world, "a1", TASK_STATE_ACTIVE);
     world_expect_problem(&world, "agent_unknown");
     struct agent_registration registration = world_registration("a1", 1);
-    registration.protocol = 2;
+    registration.protocol = 3;
     register_as(registration);
     world_expect_status(&world, 200);
-    cr_assert_eq(agent("a1")->row.protocol, 2);
+    cr_assert_eq(agent("a1")->row.protocol, 3);
 }

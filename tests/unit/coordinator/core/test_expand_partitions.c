@@ -111,6 +111,9 @@ Test(expand_partitions, all_steps_in_their_order)
     cr_assert_eq(job()->row.map_version, version + 1);
     cr_assert_eq(job()->row.origins.items[15].offset, 0);
     cr_assert_eq(operation()->row.state, OPERATION_STATE_SUCCEEDED);
+    cr_assert_str_eq(operation()->row.actor, WORLD_ACTOR);
+    cr_assert_eq(operation()->row.count_before, 8);
+    cr_assert_eq(operation()->row.count_reached, WANTED);
     cr_assert_eq(job()->windows.count, 8);
     cr_assert_eq(window(3)->row.window.end, 100, "as the inspection said");
     cr_assert_eq(window(3)->row.window.fence, API_UNKNOWN);
@@ -228,6 +231,7 @@ Test(expand_partitions, partitions_that_somebody_has_added_are_adopted)
     world_reply_inspection(&rig_world, world_inspection(&call, WANTED));
     expect_call(KAFKA_CALL_SAMPLE);
     cr_assert_eq(operation()->row.goal, WANTED);
+    cr_assert_str_eq(operation()->row.actor, "coordinator", "nobody has asked baton for it");
 }
 
 /* ---- settle windows */

@@ -61,13 +61,18 @@ static void say(struct world *world, struct agent_registration said)
 
 /* What Kafka holds: every partition stamped with this epoch, at offset 70. */
 static uint32_t stamped_by; /* processor */
+static int64_t stamped_bound = API_UNKNOWN;
 
 static void reply_stamps(struct world *world, const char *incarnation, uint64_t epoch)
 {
     cr_assert_gt(world->calls.count, 0, "Kafka was not asked");
     const struct kafka_call *call = &world->calls.items[0];
     struct kafka_result result = {0};
-    struct stamp stamp = {.processor = stamped_by, .epoch = epoch, .records = API_UNKNOWN};
+    struct stamp stamp = {.processor = stamped_by,
+                          .epoch = epoch,
+                          .records = API_UNKNOWN,
+                          .bound = stamped_bound,
+                          .bound_records = API_UNKNOWN};
     char text[STAMP_TEXT_BYTES];
     cr_assert_eq(call->kind, KAFKA_CALL_STAMPS);
     cr_assert_str_eq(call->group_id, "group-j");
@@ -508,4 +513,42 @@ Test(recovery, a_split_that_a_source_was_told_of_goes_on)
         cr_assert_eq(cluster_job(&old.cluster, "j")->row.processors, 5);
         cr_assert_eq(world_placement(&old, "j", 4)->epoch, row->target_epoch);
     }
+}
+
+/* Of a job on topics that have grown: processor 4 inherits of partition 0. */
+static void recover_grown(int64_t bound)
+{
+    struct cluster copy;
+    struct job_spec spec = world_spec("j");
+    tear_down();
+    world_init(&now);
+    spec.initial_partitions = 4;
+    world_put(&now, "j", spec);
+    world_reply_all_well(&now);
+    world_register(&now, "a1", 1);
+    world_register(&now, "a2", 2);
+    world_calm_down(&now, both);
+    now.cluster.config.verify = true;
+    take_copy(&copy);
+    stamped_by = 4;
+    stamped_bound = bound;
+    recover_from(&copy);
+    cr_assert_eq(cluster_job(&old.cluster, "j")->row.processors, 5);
+}
+
+Test(recovery, up_to_where_a_processor_inherits_is_in_its_stamp)
+{
+    recover_grown(33);
+    const struct placement_row *row = world_placement(&old, "j", 4);
+    cr_assert_eq(row->bounds.count, 1);
+    cr_assert_eq(row->bounds.items[0].partition, 0);
+    cr_assert_eq(row->bounds.items[0].offset, 33);
+    cr_assert_eq(world_count_traced(&old, "job_not_recovered"), 0);
+}
+
+Test(recovery, up_to_where_a_processor_inherits_is_not_guessed)
+{
+    recover_grown(API_UNKNOWN);
+    cr_assert_eq(world_placement(&old, "j", 4)->bounds.count, 0);
+    cr_assert_eq(world_count_traced(&old, "job_not_recovered"), 1);
 }

@@ -435,6 +435,9 @@ Test(split, a_job_grows_with_its_agents)
     world_register(&rig_world, "a3", 3);
     world_calm_down(&rig_world, rig_three);
     cr_assert_eq(growing->row.processors, 3);
+    cr_assert_str_eq(operation()->actor, "coordinator");
+    cr_assert_eq(operation()->count_before, 2);
+    cr_assert_eq(operation()->count_reached, 3);
     cr_assert_eq(world_count_owned(&rig_world, "j2", "a1"), 1);
     cr_assert_eq(world_count_owned(&rig_world, "j2", "a2"), 1);
     cr_assert_eq(world_count_owned(&rig_world, "j2", "a3"), 1);

@@ -1,0 +1,222 @@
+/* What a new processor inherits of a partition that its parent keeps: up to a bound that the commit
+ * of the split decides, and only the own keys. Partitions 1 and 2 were split off from 0. */
+#include <criterion/criterion.h>
+
+#include "agent/core/task_internal.h"
+#include "tests/unit/agent/core/task_rig.h"
+
+#define CHILD       2
+#define CHILD_EPOCH 12
+#define BOUND       45
+
+static struct rig rig_memory, *const rig = &rig_memory;
+
+static void begin(uint32_t processor, const struct task_desired *desired)
+{
+    const struct task_config config = {
+        .incarnation = RIG_INCARNATION,
+        .processor = processor,
+        .exactly_once = true,
+        .stateful = true,
+        .commit_interval_ms = 100,
+        .checkpoint_interval_ms = 10000,
+        .acceptable_lag = 4,
+        .partitions_initial = 1,
+        .settle_ms = 1000,
+    };
+
+    rig_init_desired(rig, &config, desired);
+    for (size_t i = 0; i < RIG_PARTITIONS; i++)
+        rig->committed[i].stamp.processor = processor;
+}
+
+static void setup_parent(void)
+{
+    begin(0, &(struct task_desired){.epoch = RIG_EPOCH});
+    rig->task.partitions[2].leaving = true;
+}
+
+static void setup_child(void)
+{
+    begin(CHILD, &(struct task_desired){.epoch = RIG_EPOCH});
+    rig->task.partitions[0].owned = false;
+}
+
+static void setup_learner(void)
+{
+    begin(CHILD, &(struct task_desired){.learner = true, .handoff = RIG_HANDOFF});
+    rig->task.partitions[0].owned = false;
+}
+
+static void teardown(void)
+{
+    rig_finish(rig);
+}
+
+TestSuite(task_inherit_parent, .init = setup_parent, .fini = teardown);
+TestSuite(task_inherit_child, .init = setup_child, .fini = teardown);
+TestSuite(task_inherit_learner, .init = setup_learner, .fini = teardown);
+
+static const struct task_desired split = {.epoch = RIG_EPOCH,
+                                          .split = {RIG_HANDOFF, CHILD, CHILD_EPOCH}};
+
+/* ---- the parent */
+
+Test(task_inherit_parent, the_commit_that_gives_partitions_away_says_the_bound)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_read(rig, 0, 70);
+    cr_assert_str_eq(rig_want(rig, split), "C");
+    cr_assert_eq(task_stamp(&rig->task, 2).bound, 70);
+    cr_assert_eq(task_stamp(&rig->task, 0).bound, API_UNKNOWN);
+    cr_assert_eq(rig->task.partitions[0].split_bound, API_UNKNOWN, "nobody knows how it ends");
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMIT_DONE), "L!");
+    cr_assert_eq(rig->task.partitions[0].split_bound, 70);
+    rig_read(rig, 0, 80);
+    (void)rig_tick(rig, 200);
+    cr_assert_eq(rig->task.partitions[0].split_bound, 70, "it stays where it was");
+}
+
+Test(task_inherit_parent, a_successor_finds_the_bound_in_the_stamp)
+{
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    rig->task.desired.split = split.split;
+    rig->committed[0].offset = 60; /* the one before has gone on since */
+    rig->committed[2].stamp = (struct stamp){RIG_INCARNATION, CHILD, CHILD_EPOCH, 48, BOUND, 44};
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_eq(rig->task.split_done, RIG_HANDOFF);
+    cr_assert_eq(rig->task.partitions[0].split_bound, BOUND);
+    cr_assert_eq(rig->task.partitions[0].split_bound_records, 44);
+}
+
+Test(task_inherit_parent, keys_leave_with_that_commit)
+{
+    const struct key_map map = {.partitions = {1, 3}, .processors = {1, 2}};
+
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig->task.partitions[0].window = (struct task_window){.told = true, .number = 1};
+    cr_assert_eq(task_judge_key(&rig->task, 0, &map, 2, 55), TASK_VERDICT_APPLY);
+    (void)rig_want(rig, split);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
+    cr_assert_eq(task_judge_key(&rig->task, 0, &map, 2, 55), TASK_VERDICT_MISROUTED,
+                 "before any document says so");
+    cr_assert_eq(task_judge_key(&rig->task, 0, &map, 0, 55), TASK_VERDICT_APPLY);
+}
+
+/* ---- the child */
+
+Test(task_inherit_child, reads_its_ancestor_up_to_the_bound_and_says_so_with_each_commit)
+{
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    rig->committed[0].offset = 90; /* which is its owner's */
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_eq(task_limit(&rig->task, 0), BOUND);
+    cr_assert(task_is_inherited_whole(&rig->task.partitions[0]));
+    cr_assert_eq(task_stamp(&rig->task, 2).bound, BOUND);
+    cr_assert_eq(task_stamp(&rig->task, 1).bound, API_UNKNOWN);
+    rig_read(rig, 2, 60);
+    (void)rig_tick(rig, 200);
+    cr_assert_eq(rig->task.partitions[0].committing, API_UNKNOWN, "that is for its owner");
+    cr_assert_eq(rig->task.partitions[2].committing, 60);
+}
+
+Test(task_inherit_child, without_a_bound_nothing_is_guessed)
+{
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
+    cr_assert_str_eq(rig->task.code, "history_incomplete");
+}
+
+Test(task_inherit_child, a_state_past_the_bound_is_made_anew)
+{
+    task_tell_bound(&rig->task, 0, 30, API_UNKNOWN);
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "pUSO");
+    cr_assert_str_eq(rig->task.code, "state_ahead");
+}
+
+Test(task_inherit_child, another_number_of_records_than_its_owner_had_is_not_served)
+{
+    for (size_t i = 0; i < RIG_PARTITIONS; i++)
+        rig->records[i] = 40;
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    rig_read(rig, 0, BOUND); /* over gaps */
+    rig_read_records(rig, 2, task_limit(&rig->task, 2));
+    (void)rig_tick(rig, 0);
+    rig_read_records(rig, 1, task_limit(&rig->task, 1));
+    rig_read_records(rig, 2, task_limit(&rig->task, 2));
+    (void)rig_tick(rig, 0);
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
+    cr_assert_str_eq(rig->task.code, "history_incomplete");
+}
+
+Test(task_inherit_child, what_its_ancestors_log_has_lost_since_is_no_matter)
+{
+    task_tell_bound(&rig->task, 0, 40, API_UNKNOWN);
+    rig->ranges[0] = (struct task_range){.log_start = 90, .stable_end = 100, .end = 100};
+    rig_go(rig, TASK_PHASE_ACTIVE);
+}
+
+Test(task_inherit_child, only_the_own_keys_are_applied)
+{
+    const struct key_map map = {.partitions = {1, 3}, .processors = {1, 3}};
+
+    cr_assert_eq(task_judge_key(&rig->task, 0, &map, 2, 5), TASK_VERDICT_APPLY);
+    cr_assert_eq(task_judge_key(&rig->task, 0, &map, 0, 5), TASK_VERDICT_PASS);
+    cr_assert_eq(task_judge_key(&rig->task, 0, &map, 1, 5), TASK_VERDICT_PASS);
+    cr_assert_eq(task_judge_key(&rig->task, 2, &map, 1, 5), TASK_VERDICT_MISROUTED);
+}
+
+/* ---- the learner of a split */
+
+static void tell_window(int64_t fence)
+{
+    const struct task_window told = {.told = true, .number = 1, .end = 10, .fence = fence};
+
+    task_tell_window(&rig->task, 0, &told, rig->now_ms);
+    (void)rig_tick(rig, 0);
+}
+
+static void read_to_limits(void)
+{
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < RIG_PARTITIONS; i++)
+            rig_read(rig, i, task_limit(&rig->task, i));
+        (void)rig_tick(rig, 0);
+    }
+}
+
+Test(task_inherit_learner, has_caught_up_when_the_window_is_closed)
+{
+    rig_go(rig, TASK_PHASE_LEARN);
+    tell_window(API_UNKNOWN);
+    (void)rig_follow(rig, 60, 50, 50);
+    read_to_limits();
+    cr_assert_eq(rig->task.partitions[0].position, 60, "it follows its parent's T1");
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_LEARNING);
+    tell_window(65);
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_LEARNING, "the fence is ahead");
+    (void)rig_follow(rig, 66, 50, 50);
+    read_to_limits();
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CAUGHT_UP);
+}
+
+Test(task_inherit_learner, takes_no_vector_without_its_ancestor)
+{
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_follow(rig, API_UNKNOWN, 50, 50);
+    cr_assert_eq(rig->task.partitions[2].t1, API_UNKNOWN);
+}
+
+Test(task_inherit_learner, goes_no_further_than_a_bound_that_is_decided)
+{
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_follow(rig, API_UNKNOWN, 50, 50);
+    read_to_limits();
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_eq(task_state(&rig->task), TASK_STATE_CAUGHT_UP, "whatever its windows say");
+}
