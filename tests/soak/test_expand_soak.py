@@ -2,10 +2,12 @@
 over, and once for at_least_once."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
 
+import doubling
 import growing
 import splitting
 from daemons import ROOT
@@ -25,6 +27,36 @@ def test_expand_survives_kill_soak(broker, daemons, unique, loads, case, number)
 @pytest.mark.parametrize("case", splitting.CASES + splitting.MORE_CASES, ids=splitting.name_of)
 def test_expand_survives_kill_at_least_once_soak(broker, daemons, unique, loads, case):
     splitting.run(case, broker, daemons, unique, loads, delivery="at_least_once")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("case", splitting.CASES + splitting.MORE_CASES, ids=splitting.name_of)
+def test_expand_survives_kill_where_topics_have_grown_soak(broker, daemons, unique, loads, case, number):
+    splitting.run(case, broker, daemons, unique, loads, rate=RATES[number], grown=True)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", splitting.CASES + splitting.MORE_CASES, ids=splitting.name_of)
+def test_expand_survives_kill_where_topics_have_grown_at_least_once_soak(broker, daemons, unique, loads, case):
+    splitting.run(case, broker, daemons, unique, loads, delivery="at_least_once", grown=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_expand_doubles_both_again_and_again_soak(broker, daemons, unique, loads, number):
+    """4 -> 8 -> 16 of both; after each doubling an agent is killed, comes back without its state, and the other one is."""
+
+    def kill(stage, count):
+        for agent in stage.agents:
+            agent.kill()
+            stage.job.wait(f"{agent.name} is missed", lambda _: stage.job.owners().get(agent.name, 0) == 0, 90)
+            shutil.rmtree(agent.options["state_dir"])
+            agent.start()
+            stage.job.wait_active(count, limit_s=90)
+            stage.wait_outputs(300)
+
+    doubling.run(broker, daemons, unique, loads, initial=4, doublings=2, rate=RATES[number], after=kill)
 
 
 @pytest.mark.timeout(300)

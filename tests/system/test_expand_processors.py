@@ -2,8 +2,9 @@
 
 import pytest
 
+import doubling
 import splitting
-from expanding import CarefulProducer, assert_in_order, linhash, murmur2
+from expanding import linhash, murmur2
 from oracle import check_outputs
 from scene import Scene
 
@@ -42,37 +43,18 @@ def test_expand_processors_under_load(broker, daemons, unique, loads):
     stage.assert_exact()
 
 
-def grow(job, **wish):
-    path = f"/v1/jobs/{job.name}/expansions"
-    operation = job.coordinator.http.post(path, {**wish, "reason": "a test"}, expect=202).json["id"]
-    ended = job.wait_operation(operation, LIMIT_S)
-    assert ended["state"] == "succeeded", ended
-
-
 def test_expand_processors_of_topics_that_have_grown(broker, daemons, unique, loads):
     """Partitions, processors, and both once more: the last ones have records in two ancestors that others own."""
-    stage = Scene(
-        broker, daemons, unique, loads, partitions=2, processors=2, agents=2, settle="2s", partitioner="murmur2"
-    )
-    stock = {"topic.metadata.refresh.interval.ms": 1000}  # else it hears of new partitions in five minutes
-    load = loads(broker.bootstrap, stage.job.input, keys=200, seed=5, rate=200, prefix="stock-", config=stock)
-    producer = CarefulProducer(broker.bootstrap, stage.job.input, 300, 2)
-    producer.wait_more(300)
-    for count in (4, 8):
-        grow(stage.job, partitions=count)
-        producer.wait_more(100)  # by the earlier count
-        producer.use(count)
-        grow(stage.job, processors=count)
-        stage.job.wait_active(count)
-        producer.wait_more(200)
-    last = stage.job.processors()[-1]
-    bounds = {each["partition"]: each for each in last["partitions"] if not each["owned"]}
-    assert last["owned"] == [7] and sorted(bounds) == [1, 3], last
-    assert all(0 < each["t2"] == each["t1"] for each in bounds.values()), bounds
-    sent = producer.stop() | load.stop().expected()
-    stage.job.wait_drained()
-    check_outputs(broker.bootstrap, stage.job.output, sent, LIMIT_S, provenance_of=[stage.job.input]).assert_exact()
-    assert assert_in_order(broker.bootstrap, stage.job.input, stage.job.output) > 0, "keys have moved"
+
+    def look(stage, count):
+        if count < 8:
+            return
+        last = stage.job.processors()[-1]
+        bounds = {each["partition"]: each for each in last["partitions"] if not each["owned"]}
+        assert last["owned"] == [7] and sorted(bounds) == [1, 3], last
+        assert all(0 < each["t2"] == each["t1"] for each in bounds.values()), bounds
+
+    doubling.run(broker, daemons, unique, loads, initial=2, doublings=2, after=look)
 
 
 def test_expand_keys_that_have_left_are_not_taken_by_their_parent(broker, daemons, unique, loads):
@@ -81,8 +63,8 @@ def test_expand_keys_that_have_left_are_not_taken_by_their_parent(broker, daemon
     stage = Scene(broker, daemons, unique, loads, partitions=2, processors=2, agents=2, **spec)
     key = next(key for key in (b"late-%d" % n for n in range(1000)) if linhash(murmur2(key), 2, 4) == 2)
     broker.produce(stage.job.input, [(key, b"1", 0)])
-    grow(stage.job, partitions=4)
-    grow(stage.job, processors=3)
+    doubling.grow(stage.job, partitions=4)
+    doubling.grow(stage.job, processors=3)
     stage.job.wait_active(3)
     broker.produce(stage.job.input, [(key, b"2", 2)])
     stage.job.wait_drained()
