@@ -201,7 +201,7 @@ def test_failover_from_a_target_frozen_before_its_init_that_thaws(scene, proxy_t
                    and stage.job.owners() == {owner: 1 + split}, LIMIT_S)
     assert list(stage.epochs().values())[1:] == others, "what was split away is not concerned"
     refenced = stage.events("processor_refenced")
-    assert (stage.epochs()[0] == taken) == (not refenced) and {each["agent"] for each in refenced} <= {owner}
+    assert {each["agent"] for each in refenced} <= {owner}
     stage.wait_outputs(200)
     assert not second.log_events("task_phase", phase="active")
     wire.heal()
