@@ -160,6 +160,30 @@ Test(task_inherit_child, what_its_ancestors_log_has_lost_since_is_no_matter)
     rig_go(rig, TASK_PHASE_ACTIVE);
 }
 
+/* With `retained` nothing before the log's start is missed. */
+static void retention_passes_the_bound(void)
+{
+    rig->task.config.history_retained = true;
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    rig->ranges[0] = (struct task_range){.log_start = 90, .stable_end = 100, .end = 100};
+}
+
+Test(task_inherit_child, begins_no_later_than_at_the_bound)
+{
+    retention_passes_the_bound();
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_str_eq(rig->task.code, "");
+}
+
+Test(task_inherit_learner, begins_no_later_than_at_the_bound)
+{
+    retention_passes_the_bound();
+    rig_go(rig, TASK_PHASE_LEARN);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert(task_is_inherited_whole(&rig->task.partitions[0]));
+}
+
 Test(task_inherit_child, only_the_own_keys_are_applied)
 {
     const struct key_map map = {.partitions = {1, 3}, .processors = {1, 3}};
