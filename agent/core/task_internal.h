@@ -93,6 +93,10 @@ void task_stamp_bound(const struct task *task, size_t index, struct stamp *stamp
 /* That commit is done, or its stamp was found. */
 void task_take_split_bound(struct task *task, size_t index, int64_t bound, int64_t records);
 bool task_ancestors_learned(const struct task *task); /* D3.5 */
+/* At an activation: bounds that only the own stamps know. False: they say another one than the
+ * coordinator; failed. */
+bool task_take_stamped(struct task *task, const struct task_event *event,
+                       struct task_actions *actions);
 /* At an activation: T1 of ancestors is their bound. False: nobody knows one; failed. */
 bool task_take_inherited(struct task *task, struct task_actions *actions, int64_t now_ms);
 

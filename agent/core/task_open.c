@@ -418,7 +418,8 @@ void task_committed_read(struct task *task, const struct task_event *event,
         watch_committed(task, event);
     if (task->phase.state != TASK_PHASE_COMMITTED)
         return;
-    if (!take_committed(task, event, actions) || !task_take_inherited(task, actions, event->now_ms))
+    if (!take_committed(task, event, actions) || !task_take_stamped(task, event, actions) ||
+        !task_take_inherited(task, actions, event->now_ms))
         return;
     if (!task->config.stateful)
         skip_to_committed(task);

@@ -1,6 +1,7 @@
 /* What a new processor inherits of a partition that its parent keeps: up to a bound that the commit
  * of the split decides, and only the own keys. Partitions 1 and 2 were split off from 0. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
@@ -127,6 +128,43 @@ Test(task_inherit_child, without_a_bound_nothing_is_guessed)
     (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
     cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
     cr_assert_str_eq(rig->task.code, "history_incomplete");
+}
+
+static void stamp_bound(int64_t bound)
+{
+    rig->committed[CHILD].stamp.bound = bound;
+    rig->committed[CHILD].stamp.bound_records = 44;
+}
+
+Test(task_inherit_child, its_own_stamp_says_a_bound_that_the_coordinator_has_lost)
+{
+    stamp_bound(BOUND);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_eq(rig->task.partitions[0].bound_records, 44);
+    task_tell_bound(&rig->task, 0, API_UNKNOWN, API_UNKNOWN);
+    cr_assert(task_is_inherited_whole(&rig->task.partitions[0]));
+    cr_assert_eq(task_stamp(&rig->task, 2).bound, BOUND);
+}
+
+Test(task_inherit_child, a_bound_of_somebody_else_is_none)
+{
+    rig->committed[1].stamp.bound = BOUND; /* on another partition than that of its number */
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
+}
+
+Test(task_inherit_child, two_bounds_are_one_too_many)
+{
+    task_tell_bound(&rig->task, 0, BOUND + 1, API_UNKNOWN);
+    stamp_bound(BOUND);
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
+    cr_assert_str_eq(rig->task.code, "history_incomplete");
+    cr_assert_not_null(strstr(rig->task.detail, "up to 46"), "%s", rig->task.detail);
+    cr_assert_not_null(strstr(rig->task.detail, "up to 45"), "%s", rig->task.detail);
 }
 
 Test(task_inherit_child, a_state_past_the_bound_is_made_anew)
