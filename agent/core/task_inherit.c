@@ -37,6 +37,14 @@ bool task_is_inherited_whole(const struct task_partition *partition)
            partition->position >= partition->bound;
 }
 
+int64_t task_up_to_bound(const struct task_partition *partition, int64_t offset)
+{
+    if (task_is_inherited(partition) && partition->bound != API_UNKNOWN &&
+        offset > partition->bound)
+        return partition->bound;
+    return offset;
+}
+
 void task_tell_bound(struct task *task, size_t index, int64_t bound, int64_t records)
 {
     struct task_partition *partition = &task->partitions[index];

@@ -70,17 +70,6 @@ static bool ranges_known(const struct task *task, const struct task_range *range
     return true;
 }
 
-/* Where a job that needs no more than the log begins; of what is inherited never past the bound,
- * from where on nothing of it is part of the state. */
-static int64_t first_of(const struct task_partition *partition)
-{
-    int64_t first = partition->range.log_start;
-
-    if (task_is_inherited(partition) && partition->bound != API_UNKNOWN && first > partition->bound)
-        return partition->bound;
-    return first;
-}
-
 /* D3.6 and D3.12 for one partition: the problem's code, or NULL. May move the position of a job
  * that allows it. */
 static const char *judge_history(const struct task *task, struct task_partition *partition)
@@ -94,7 +83,7 @@ static const char *judge_history(const struct task *task, struct task_partition 
     if (range->log_start <= partition->position)
         return NULL;
     if (!task->config.stateful || task->config.history_retained) {
-        partition->position = first_of(partition);
+        partition->position = task_up_to_bound(partition, range->log_start);
         partition->limit = partition->position;
         return NULL;
     }

@@ -198,6 +198,47 @@ Test(task_inherit_child, what_its_ancestors_log_has_lost_since_is_no_matter)
     rig_go(rig, TASK_PHASE_ACTIVE);
 }
 
+/* To the answer of the first look at the log. */
+static const char *look(bool from_latest)
+{
+    (void)rig_give(rig, TASK_EVENT_START);
+    (void)rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_STORE_OPENED,
+                                                  .rebuilds_from_latest = from_latest,
+                                                  .state_age_ms = 1000});
+    return rig_give(rig, TASK_EVENT_RANGES);
+}
+
+Test(task_inherit_child, no_tombstones_are_missed_past_the_bound)
+{
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    rig->stored[0] = BOUND;
+    rig->stored[1] = rig->stored[2] = 100; /* their ends */
+    rig->policies[0] = (struct task_policy){.compacted = true, .delete_retention_ms = 1000};
+    cr_assert_str_eq(look(true), "V");
+}
+
+/* Whether another copy's state is faster goes by what there is to replay. */
+Test(task_inherit_learner, what_is_past_the_bound_is_no_replay)
+{
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig->task.config.seed_records_min = 1000;
+    for (size_t i = 0; i < RIG_PARTITIONS; i++)
+        rig->stored[i] = API_UNKNOWN;
+    rig->ranges[0].stable_end = rig->ranges[0].end = 5000;
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    cr_assert_str_eq(look(false), "A");
+}
+
+Test(task_inherit_learner, compaction_past_the_bound_needs_no_copy)
+{
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig->task.config.seed_records_min = 1000;
+    rig->stored[0] = API_UNKNOWN;
+    rig->policies[0].compacted = true;
+    task_tell_bound(&rig->task, 0, 0, API_UNKNOWN);
+    cr_assert_str_eq(look(false), "V");
+}
+
 /* With `retained` nothing before the log's start is missed. */
 static void retention_passes_the_bound(void)
 {
