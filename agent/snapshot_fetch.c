@@ -166,7 +166,7 @@ static enum err_code expect_part(struct transfer *transfer, struct err *reterr)
     for (size_t i = 0; i < fetch->needed_count; i++) {
         const struct store_position *needed = &fetch->needed[i];
 
-        if (!store_seed_knows(transfer->seed, needed->topic, needed->partition))
+        if (!store_seed_bound(transfer->seed, needed))
             return err_set(reterr, ERR_NOT_FOUND,
                            "its copy does not know input %" PRIu32 " partition %" PRIu32,
                            needed->topic, needed->partition);

@@ -41,7 +41,7 @@ struct snapshot_fetch_config { /* copied */
     const char *token;
     uint32_t parent;                     /* processor that this one is split off from */
     struct store_owners owners;          /* as they are with this processor, for a part */
-    const struct store_position *needed; /* that a part must know: topic and partition */
+    const struct store_position *needed; /* that a part must know (store_seed_bound) */
     size_t needed_count;
     struct store_config store;
     struct store_identity identity;

@@ -256,12 +256,19 @@ void store_seed_tell_sum(struct store_seed *seed, uint64_t rows, uint64_t digest
     seed->meta.digest = digest;
 }
 
-bool store_seed_knows(const struct store_seed *seed, uint32_t topic, uint32_t partition)
+bool store_seed_bound(struct store_seed *seed, const struct store_position *bound)
 {
     for (size_t i = 0; i < seed->meta.position_count; i++) {
-        if (seed->meta.positions[i].topic == topic &&
-            seed->meta.positions[i].partition == partition)
-            return true;
+        struct store_position *position = &seed->meta.positions[i];
+
+        if (position->topic != bound->topic || position->partition != bound->partition)
+            continue;
+        if (position->next_offset > bound->next_offset) {
+            position->next_offset = bound->next_offset;
+            position->records = bound->records;
+            position->last_offset = -1; /* it may be past the bound, and nobody reads on from it */
+        }
+        return true;
     }
     return false;
 }

@@ -38,8 +38,10 @@ enum err_code store_seed_begin(const struct store_config *config,
  * refused, and what all of them add up to is told at the end. */
 void store_seed_expect_part(struct store_seed *seed, const struct store_owners *owners);
 void store_seed_tell_sum(struct store_seed *seed, uint64_t rows, uint64_t digest);
-/* Its meta record knows that partition. */
-bool store_seed_knows(const struct store_seed *seed, uint32_t topic, uint32_t partition);
+/* Whether its meta record knows the partition of `bound`. The sender may be further in it than
+ * next_offset, with other keys only (D4: inherited partitions): it is taken to be there, with that
+ * number of records. INT64_MAX: no bound. */
+bool store_seed_bound(struct store_seed *seed, const struct store_position *bound);
 
 /* `count` rows in the form of store_view_read. ERR_CORRUPT: not of that form, damaged, or not in
  * order. After any error only destroy. */

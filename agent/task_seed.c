@@ -79,9 +79,27 @@ static void refuse(struct task_thread *thread, const char *detail)
     (void)task_thread_event(thread, TASK_EVENT_SEED_FAILED, "seeding_failed", detail);
 }
 
+/* S2, and where of it nothing more is read however far the sender is. */
+static struct store_position *list_needed(const struct task_thread *thread)
+{
+    size_t count = thread->core.partition_count;
+    struct store_position *needed = mem_calloc(count, sizeof(*needed));
+
+    for (size_t i = 0; i < count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
+        bool is_bound = task_is_inherited(partition) && partition->bound != API_UNKNOWN;
+
+        needed[i] = thread->lineage[i];
+        needed[i].next_offset = is_bound ? partition->bound : INT64_MAX;
+        needed[i].records = partition->bound_records;
+    }
+    return needed;
+}
+
 void task_seed_start(struct task_thread *thread)
 {
     const struct document_task *desired = &thread->desired;
+    struct store_position *needed = list_needed(thread);
     struct snapshot_source *sources = mem_calloc(desired->sources.count + 1, sizeof(*sources));
     struct snapshot_fetch_config config = {
         .sources = sources,
@@ -89,7 +107,7 @@ void task_seed_start(struct task_thread *thread)
         .token = desired->seed_token == NULL ? "" : desired->seed_token,
         .parent = thread->core.config.parent,
         .owners = task_garbage_owners_with(thread, desired->processor + 1),
-        .needed = thread->lineage,
+        .needed = needed,
         .needed_count = thread->core.partition_count,
         .wake = task_thread_wake,
         .wake_arg = thread,
@@ -106,6 +124,7 @@ void task_seed_start(struct task_thread *thread)
     HOOK_HERE(thread, "seed_before");
     if (snapshot_fetch_start(&config, &thread->fetch, &err) != ERR_NONE)
         refuse(thread, err.text);
+    free(needed);
     free(sources);
 }
 

@@ -1,5 +1,6 @@
 """The demo: a real broker, a coordinator, an agent with a history; live load; a second agent joins, learns beside the first and
-takes its share; kill -9 of the first, and the second has all; then everything is counted.
+takes its share; the input gets twice its partitions, and the job two more processors, while all work on; kill -9 of the first
+agent, and the second has all; then everything is counted.
 
 DEMO_KAFKA=host:port uses that broker instead of starting one (two topics and a group are made there and deleted again).
 Exit code 0 only when every record was counted exactly once, through all of that.
@@ -27,10 +28,16 @@ from producer import Load  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 PARTITIONS = 8
+PROCESSORS = PARTITIONS
+GROWN = PROCESSORS + 2
 LIMIT_S = 300  # of each wait; on a machine that is busy with other things all takes longer
 # Short, so that the demo is. The defaults are 10 s and 30 s: a host that only restarts shall find its processors again.
 AGENT_TIMEOUT_S = 3
 REJOIN_GRACE_S = 3
+# A stock producer hears of new partitions by its next look at the topic: every five minutes, and here every second. A split
+# waits until nobody has used the old number for `settle` (10 min).
+METADATA_S = 1
+SETTLE_S = 3
 FRAME_S = 0.2
 LIVE = sys.stdout.isatty()
 FIRST, SECOND = "host-1", "host-2"
@@ -139,6 +146,15 @@ def row(processor, handoff):
     )
 
 
+NASCENT = ("learning", "caught_up", "releasing")
+
+
+def split_row(handoff):
+    """A processor that there is not yet."""
+    learner = learner_cells(handoff["target"], None, None, handoff["replayed_per_s"], handoff["eta_ms"])
+    return f"{handoff['processor']:>4}  {'-':<6} split off processor {handoff['parent']:<16}  {learner}"
+
+
 class Show:
     """The job as the coordinator's API tells it: redrawn in place on a terminal, elsewhere printed now and then."""
 
@@ -166,7 +182,9 @@ class Show:
             f"{status['records_per_s']:,.0f} records/s   lag {number(status['lag_records'])}   active: {shares or 'none'}"
         )
         newest = {each["processor"]: each for each in handoffs}
-        return [head, HEADER, *(row(each, newest.get(each["processor"])) for each in processors)]
+        rows = [row(each, newest.get(each["processor"])) for each in processors]
+        coming = [each for each in handoffs if each["processor"] >= len(processors) and each["state"] in NASCENT]
+        return [head, HEADER, *rows, *map(split_row, coming)]
 
     def draw(self, processors, now=False):
         if not (LIVE or now or time.monotonic() >= self.next):
@@ -221,20 +239,21 @@ def write_history(broker, job, options):
 def play(daemons, job, first, options):
     """All that happens under load. What was sent, and the hand-overs."""
     show = Show(job, every_s=options.step_s / 2)
-    load = Load(daemons.broker.bootstrap, job.input, keys=options.keys, seed=2, rate=options.rate).start()
+    stock = {"topic.metadata.refresh.interval.ms": 1000 * METADATA_S}
+    load = Load(daemons.broker.bootstrap, job.input, keys=options.keys, seed=2, rate=options.rate, config=stock).start()
     show.start(load)
     try:
-        show.step(f"live load, {number(options.rate)} records/s; {FIRST} has all {PARTITIONS} processors")
+        show.step(f"live load, {number(options.rate)} records/s; {FIRST} has all {PROCESSORS} processors")
         show.watch(options.step_s)
 
         show.step(f"{SECOND} joins: it learns half of the processors from the input, silently, while {FIRST} works on")
         show.every_s = 0.5
         daemons.agent(job.coordinator, SECOND)
-        half = {FIRST: PARTITIONS // 2, SECOND: PARTITIONS // 2}
-        show.watch_until(f"both have {PARTITIONS // 2}", lambda each: owners_of(each) == half and not running(job))
-        show.step(f"an even end: {PARTITIONS // 2} and {PARTITIONS // 2}")
+        show.watch_until("both have a half", lambda each: is_even(each, PROCESSORS) and not running(job))
+        show.step(f"an even end: {PROCESSORS // 2} and {PROCESSORS // 2}")
         show.every_s = options.step_s
         show.watch(options.step_s)
+        grow(job, show)
 
         show.step(
             f"kill -9 of {FIRST}, for good. It is called lost after {AGENT_TIMEOUT_S} s, and waited for {REJOIN_GRACE_S} s more\n"
@@ -242,8 +261,8 @@ def play(daemons, job, first, options):
         )
         show.every_s = 1.5
         first.kill()
-        show.watch_until(f"{SECOND} has all", lambda each: owners_of(each) == {SECOND: PARTITIONS} and not running(job))
-        show.step(f"{SECOND} has all {PARTITIONS}")
+        show.watch_until(f"{SECOND} has all", lambda each: owners_of(each) == {SECOND: GROWN} and not running(job))
+        show.step(f"{SECOND} has all {GROWN}")
         show.every_s = options.step_s
         show.watch(options.step_s)
         sent = load.stop()
@@ -254,6 +273,28 @@ def play(daemons, job, first, options):
     return sent, show.handoffs()
 
 
+def is_even(processors, count):
+    return owners_of(processors) == {FIRST: count // 2, SECOND: count // 2}
+
+
+def grow(job, show):
+    """Twice as many partitions, then more processors."""
+    show.step(
+        f"the input grows from {PARTITIONS} to {2 * PARTITIONS} partitions, under the load of a stock producer. No state moves;\n"
+        f"    each key stays in order: its records in a new partition wait for those that it has in the old one"
+    )
+    show.every_s = 1.5
+    job.wait_operation(job.expand(partitions=2 * PARTITIONS, reason="the demo"), LIMIT_S)
+    show.watch_until("the producer uses them, and none uses the old number", lambda _: not job.status()["windows_open"])
+    show.step(
+        f"processors {PROCESSORS} and {GROWN - 1}: each learns one of the new partitions, and what its keys had before it was\n"
+        f"    there ({SETTLE_S} s after the last record by the old number; `settle` is 10 min by default). The others work on"
+    )
+    operation = job.expand(processors=GROWN, reason="the demo")
+    show.watch_until(f"both have {GROWN // 2}", lambda each: is_even(each, GROWN) and not running(job))
+    assert job.wait_operation(operation, LIMIT_S)["state"] == "succeeded"
+
+
 def running(job):
     return job.status()["handoffs_running"]
 
@@ -261,7 +302,8 @@ def running(job):
 def conclude(verdict, sent, handoffs):
     """Prints the sums; true when all is as it must be."""
     done = [each for each in handoffs if each["state"] == "done"]
-    planned = [each for each in done if not each["forced"]]
+    splits = [each for each in done if each["kind"] == "split"]
+    planned = [each for each in done if not each["forced"] and each not in splits]
     forced = [each for each in done if each["forced"]]
     say(f"\nread back with another client, read_committed: {number(sent)} records in, {number(verdict.total)} outputs,\n"
         f"  {verdict.lost} lost, {verdict.doubled} doubled, {verdict.misordered} misordered, {verdict.unexpected} unexpected")
@@ -273,14 +315,19 @@ def conclude(verdict, sent, handoffs):
         say(f"{len(planned)} live hand-overs: output of a processor stood still for {span(gaps)} ms "
             f"(median {statistics.median(gaps):.0f} ms),\n"
             f"  after {span(learned, 1000, 1)} s of learning, in which nothing stood still")
+    if splits:
+        say(f"{len(splits)} processors split off, the input doubled: output of what moved stood still for "
+            f"{span([each['output_gap_ms'] for each in splits])} ms")
     if forced:
         gaps = [each["output_gap_ms"] for each in forced]
         say(f"{len(forced)} take-overs after kill -9: {span(gaps, 1000, 1)} s, {AGENT_TIMEOUT_S + REJOIN_GRACE_S} s of them "
             f"the wait for {FIRST} to come back")
     say(COMPARISON)
-    as_planned = len(planned) == len(forced) == PARTITIONS // 2
+    happened = (len(planned), len(splits), len(forced))
+    expected = (PROCESSORS // 2, GROWN - PROCESSORS, GROWN // 2)
+    as_planned = happened == expected
     if not as_planned:
-        say(f"NOT AS PLANNED: {len(planned)} live hand-overs and {len(forced)} take-overs, not {PARTITIONS // 2} of each")
+        say(f"NOT AS PLANNED: live hand-overs, splits and take-overs are {happened}, not {expected}")
     say("\nevery record was counted exactly once" if verdict.exact else "NOT EXACT: see the lines above")
     return verdict.exact and as_planned
 
@@ -293,10 +340,11 @@ def run(broker, directory, options):
         coordinator = daemons.coordinator(agent_timeout=f"{AGENT_TIMEOUT_S}s", report_interval="200ms")
         say(f"coordinator  http://{coordinator.address}   (open it in a browser to watch)")
         first = daemons.agent(coordinator, FIRST)
-        job = Job(broker, coordinator, lambda word: f"demo-{word}-{tag}", PARTITIONS, rejoin_grace=f"{REJOIN_GRACE_S}s")
+        job = Job(broker, coordinator, lambda word: f"demo-{word}-{tag}", PARTITIONS, rejoin_grace=f"{REJOIN_GRACE_S}s",
+                  settle=f"{SETTLE_S}s")
         job.create()
         job.wait_active(limit_s=LIMIT_S)
-        say(f"job          {job.name}: counts the records of each key, an output for each; {PARTITIONS} processors\n")
+        say(f"job          {job.name}: counts the records of each key, an output for each; {PROCESSORS} processors\n")
         say(LEGEND + "\n")
         history = write_history(broker, job, options)
         sent, handoffs = play(daemons, job, first, options)

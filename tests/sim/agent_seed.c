@@ -38,15 +38,52 @@ static bool knows_all(const struct store_image *image, const struct sim_task *ta
     return true;
 }
 
-static void take_part(struct store_image *image, const struct sim_task *task)
+/* What the sender leaves out (agent/store_owner.c): in a partition that is inherited most keys are
+ * the parent's. */
+static void take_keys(const struct world *world, const struct sim_task *task, size_t partition,
+                      struct kafka_counts *counts)
+{
+    struct key_map map = task->map;
+
+    if (map.partitions.now == map.partitions.initial)
+        return;
+    if (map.processors.now <= task->processor)
+        map.processors.now = task->processor + 1;
+    for (uint8_t key = 0; key < KAFKA_KEYS; key++) {
+        uint32_t place = kafka_place(&world->kafka, partition, key, map.partitions.now);
+
+        if (key_processor(&map, place) != task->processor)
+            counts->of[key] = 0;
+    }
+}
+
+/* The sender may be further, with other keys only (agent/store_seed.c). */
+static void rest_at_bound(struct store_image *image, const struct sim_task *task, size_t partition)
+{
+    for (size_t i = 0; i < task->core.partition_count; i++) {
+        const struct task_partition *at = &task->core.partitions[i];
+
+        if (at->partition != partition || !task_is_inherited(at) || at->bound == API_UNKNOWN ||
+            image->learned[partition] <= at->bound)
+            continue;
+        image->learned[partition] = at->bound;
+        image->records[partition] = at->bound_records;
+    }
+}
+
+static void take_part(const struct world *world, struct store_image *image,
+                      const struct sim_task *task)
 {
     for (size_t p = 0; p < KAFKA_PARTITIONS_MAX; p++) {
         bool taken = false;
 
         for (size_t i = 0; i < task->core.partition_count && !taken; i++)
             taken = task->core.partitions[i].partition == p;
-        if (taken)
+        if (taken) {
+            take_keys(world, task, p, &image->counts[p]);
+            rest_at_bound(image, task, p);
             continue;
+        }
         image->learned[p] = API_UNKNOWN;
         image->records[p] = API_UNKNOWN;
         image->counts[p] = (struct kafka_counts){0};
@@ -103,7 +140,7 @@ void agent_seed_start(struct world *world, struct sim_task *task)
     task->seed.starts = world->agents[source->task->agent].starts;
     task->seed.image = source->task->store->disk;
     if (task->seed.part)
-        take_part(&task->seed.image, task);
+        take_part(world, &task->seed.image, task);
     task->seed.due_ms = world->now_ms + (world_chance(world, 100) ? world_between(world, 100, 5000)
                                                                   : world_between(world, 1, 100));
 }

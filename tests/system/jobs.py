@@ -96,6 +96,11 @@ class Job:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.handoffs()}") from None
 
+    def expand(self, expect=202, reason="a test", **to):
+        """Asks for so many `partitions` or `processors`, and returns the operation's id."""
+        path = f"/v1/jobs/{self.name}/expansions"
+        return self.coordinator.http.post(path, {"reason": reason, **to}, expect=expect).json["id"]
+
     def wait_operation(self, operation, limit_s=HANDOFF_WAIT_S):
         """The operation of that id, once it has ended."""
 

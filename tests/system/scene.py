@@ -72,8 +72,7 @@ class Scene:
 
     def expand(self, processors, expect=202):
         """Asks for so many processors, and returns the operation's id."""
-        path = f"/v1/jobs/{self.job.name}/expansions"
-        return self.coordinator.http.post(path, {"processors": processors, "reason": "a test"}, expect=expect).json["id"]
+        return self.job.expand(expect, processors=processors)
 
     def rebalance(self):
         path = f"/v1/jobs/{self.job.name}/rebalance"

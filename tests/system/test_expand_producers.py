@@ -1,7 +1,9 @@
 """The partitioner for producers, in C and in Java: the vectors, what is installed, and records on a real broker while their topic grows
 by one partition at a time. What is right is told by tests/golden/make_partitions.py, which shares no code with either."""
 
+import collections
 import importlib.util
+import itertools
 import os
 import re
 import subprocess
@@ -11,7 +13,9 @@ import pytest
 
 import process
 from daemons import ROOT
-from oracle import TopicReader
+from expanding import assert_in_order
+from jobs import Job
+from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
 DOCS = (ROOT / "docs/producers.md").read_text(encoding="utf-8")
@@ -177,6 +181,46 @@ def wait_for_partitions(sender, count, hash_name):
         return at == count - 1
 
     wait_until(moved, LIMIT_S, f"{sender.name} sees partition {count - 1}")
+
+
+def test_expand_producers_keep_the_order_of_a_job_that_grows(broker, daemons, unique, senders, hash_name="murmur2"):
+    """4 -> 5 -> 6 -> 7 while the C library and the Java class write: exact, and each key in its producer's order."""
+    job = Job(broker, daemons.coordinator(), unique, INITIAL, INITIAL // 2, partitioner=hash_name, settle="1s")
+    job.create()
+    daemons.agent(job.coordinator)
+    job.wait_active()
+    running = senders(job.input, hash_name)
+    number = itertools.count()
+
+    def write():
+        for sender in running:
+            sender.send([(f"{sender.name}-{key}", str(next(number))) for key in KEYS])
+
+    for count in COUNTS:
+        if count > INITIAL:
+            assert job.wait_operation(job.expand(partitions=count))["state"] == "succeeded"
+            write()  # they may know of it, or not
+            for sender in running:
+                wait_for_partitions(sender, count, hash_name)
+        write()
+    for sender in running:
+        sender.close()
+    sent = count_keys(broker, job.input)
+    assert sum(sent.values()) > 2 * len(KEYS) * len(COUNTS)
+    check_outputs(broker.bootstrap, job.output, sent, LIMIT_S, provenance_of=[job.input]).assert_exact()
+    for sender in running:
+        assert assert_in_order(broker.bootstrap, job.input, job.output, prefix=f"{sender.name}-") > len(KEYS) // 10
+
+
+def count_keys(broker, topic):
+    """{key: how many of its records are in the topic}."""
+    reader, found = TopicReader(broker.bootstrap, topic), collections.Counter()
+    try:
+        while not reader.at_end:
+            found.update(record.key() for record in reader.read())
+    finally:
+        reader.close()
+    return found
 
 
 @pytest.mark.parametrize("hash_name", ["murmur2", "crc32"])

@@ -36,7 +36,8 @@ def test_tutorial_demo_runs_and_cleans_up(broker):
     (records, outputs), = re.findall(r"([\d,]+) records in, ([\d,]+) outputs", done.stdout)
     assert records == outputs and int(records.replace(",", "")) > HISTORY
     assert "0 lost, 0 doubled, 0 misordered, 0 unexpected" in done.stdout
-    for text in ("active: host-1 8", "active: host-1 4, host-2 4", "active: host-2 8", "from host-1, gap "):
+    for text in ("active: host-1 8", "active: host-1 4, host-2 4", "active: host-1 5, host-2 5", "active: host-2 10",
+                 "from host-1, gap "):
         assert text in done.stdout, done.stdout
     left = [name for name in broker.admin.list_topics(timeout=10).topics if name.startswith("demo-")]
     groups = [group.group_id for group in broker.admin.list_consumer_groups().result(10).valid]
@@ -44,10 +45,13 @@ def test_tutorial_demo_runs_and_cleans_up(broker):
 
 
 def handoff(forced=False, **fields):
-    return {"state": "done", "forced": forced, "output_gap_ms": 40, "learning_ms": None if forced else 900, **fields}
+    return {"state": "done", "forced": forced, "output_gap_ms": 40, "learning_ms": None if forced else 900,
+            "kind": "relocate", **fields}
 
 
-HANDOFFS = [handoff() for _ in range(4)] + [handoff(forced=True) for _ in range(4)]
+HANDOFFS = [
+    *(handoff() for _ in range(4)), *(handoff(kind="split") for _ in range(2)), *(handoff(forced=True) for _ in range(5)),
+]  # fmt: skip
 
 
 def test_tutorial_demo_ends_well_only_when_exact_and_as_planned(capsys):
@@ -59,7 +63,8 @@ def test_tutorial_demo_ends_well_only_when_exact_and_as_planned(capsys):
         assert not demo.conclude(verdict, 100, HANDOFFS), fault
         out = capsys.readouterr().out
         assert f"1 {fault}" in out and f"{fault}: key k" in out and "NOT EXACT" in out and "exactly once" not in out
-    for handoffs in (HANDOFFS[1:], HANDOFFS[:-1], HANDOFFS + [handoff()], [handoff(state="cancelled"), *HANDOFFS[1:]], []):
+    for handoffs in (HANDOFFS[1:], HANDOFFS[:-1], HANDOFFS + [handoff()], [handoff(state="cancelled"), *HANDOFFS[1:]],
+                     [each for each in HANDOFFS if each["kind"] != "split"], []):
         assert not demo.conclude(Verdict(100), 100, handoffs)
         assert "NOT AS PLANNED" in capsys.readouterr().out
 
@@ -91,3 +96,8 @@ MOVE = {"source": "host-1", "target": "host-2", "replay_records": 2_500, "replay
 )  # fmt: skip
 def test_tutorial_demo_shows_how_far_each_processor_is(shown, move, text):
     assert text in " ".join(demo.row(shown, move).split())
+
+
+def test_tutorial_demo_shows_a_processor_that_is_split_off():
+    move = {**MOVE, "state": "learning", "processor": 8, "parent": 0}
+    assert "8 - split off processor 0 host-2 ? ? 5,000 0.5 s" in " ".join(demo.split_row(move).split())

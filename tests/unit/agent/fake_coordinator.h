@@ -16,7 +16,7 @@
 #define FAKE_JOB     "44444444-4444-4444-8444-444444444444"
 
 #define FAKE_WELCOME_OF(cluster, report_interval)                                                  \
-    "{\"cluster\":\"" cluster "\",\"protocol\":1,\"agent_timeout\":\"10s\","                       \
+    "{\"cluster\":\"" cluster "\",\"protocol\":2,\"agent_timeout\":\"10s\","                       \
     "\"report_interval\":\"" report_interval "\",\"poll_wait\":\"25s\"}"
 #define FAKE_WELCOME FAKE_WELCOME_OF(FAKE_CLUSTER, "100ms")
 

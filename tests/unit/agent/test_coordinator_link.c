@@ -32,8 +32,8 @@ static void setup(void)
     mailbox = mailbox_create(4, link_message_free);
     registration = (struct agent_registration){.agent_id = (char *)"a1",
                                                .incarnation = (char *)INCARNATION,
-                                               .protocol = 1,
-                                               .protocol_minimum = 1,
+                                               .protocol = 2,
+                                               .protocol_minimum = 2,
                                                .version = (char *)"0.1.0",
                                                .capacity = 8};
     config = (struct link_config){.api = {.url = fake_url(fake),

@@ -300,7 +300,7 @@ static void offer_part(const struct store_position *positions, size_t count)
 
 static struct snapshot_fetch *start_part(void)
 {
-    static const struct store_position needed = {.partition = 7};
+    static const struct store_position needed = {.partition = 7, .next_offset = INT64_MAX};
     const struct snapshot_source source = {"giver", address, true};
     struct snapshot_fetch_config config = {.sources = &source,
                                            .source_count = 1,

@@ -131,6 +131,10 @@ static enum err_code copy_rows(struct store_view *view, struct store_seed *seed)
     return code;
 }
 
+#define BOUND         60
+#define BOUND_RECORDS 55
+static uint32_t bounded = UINT32_MAX; /* partition that is read up to there */
+
 /* The whole way. */
 static void seed_taker(void)
 {
@@ -142,7 +146,13 @@ static void seed_taker(void)
     cr_assert_eq(store_view_narrow(view, &part, &err), ERR_NONE, "%s", err.text);
     seed = begin(view);
     for (size_t p = 0; p < 4; p++)
-        cr_assert_eq(store_seed_knows(seed, 0, partitions[p]), partitions[p] % 8 == 7);
+        cr_assert_eq(
+            store_seed_bound(seed, &(struct store_position){.partition = partitions[p],
+                                                            .next_offset = partitions[p] == bounded
+                                                                               ? BOUND
+                                                                               : INT64_MAX,
+                                                            .records = BOUND_RECORDS}),
+            partitions[p] % 8 == 7);
     cr_assert_eq(copy_rows(view, seed), ERR_NONE);
     store_view_sum(view, &rows, &digest);
     store_seed_tell_sum(seed, rows, digest);
@@ -192,6 +202,22 @@ Test(store_part, is_what_the_child_has_and_no_more)
     store_tell_owners(taker.store, &part.owners);
     store_count_garbage(taker.store, &removed, &pending);
     cr_assert_not(pending, "there is nothing to look for");
+}
+
+Test(store_part, rests_at_the_bound_of_what_is_inherited)
+{
+    size_t count;
+    const struct store_position *positions;
+
+    fill(); /* the sender is at 115 there */
+    bounded = 15;
+    seed_taker();
+    positions = store_positions(taker.store, &count);
+    cr_assert_eq(count, 2);
+    cr_assert_eq(positions[0].next_offset, 107);
+    cr_assert_eq(positions[1].next_offset, BOUND);
+    cr_assert_eq(positions[1].records, BOUND_RECORDS);
+    cr_assert_eq(positions[1].last_offset, -1);
 }
 
 Test(store_part, is_not_given_without_all_positions)
