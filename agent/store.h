@@ -84,11 +84,13 @@ struct store_position {
     uint32_t partition;
     uint32_t root;
     int64_t next_offset;       /* T2: next offset to apply; never -1 */
-    int64_t record_time_ms;    /* highest timestamp of the records applied; -1 when none */
+    int64_t record_time_ms;    /* highest timestamp of the records met; -1 when none */
     int64_t last_offset;       /* of the last record applied; -1 when none */
     uint64_t last_fingerprint; /* XXH3-64 of that record's key, value and timestamp
                                   (store_fingerprint) */
     int64_t records;           /* applied since the job's origin; -1 when nobody counted */
+    bool whole;                /* nothing of it is read any more, from these positions on or in a
+                                  replay from them; not stored */
 };
 
 enum store_condition {

@@ -135,21 +135,24 @@ static int compare_cutoffs(const void *left, const void *right)
 
 /*
  * By the slowest partition of each root, whose record time only rises: reads of any partition of
- * the root, now or in a replay from these positions, take the swept rows for absent anyway.
+ * the root, now or in a replay from these positions, take the swept rows for absent anyway. One
+ * that is not read any more stands still for ever, and nothing would die.
  */
 static struct cutoff *compute_cutoffs(const struct store_flush_job *job, int64_t state_ttl_ms,
                                       size_t *ret_count)
 {
     struct cutoff *cutoffs = mem_calloc(job->position_count, sizeof(*cutoffs));
-    size_t count = 0;
+    size_t read = 0, count = 0;
 
     for (size_t i = 0; i < job->position_count; i++) {
+        if (job->positions[i].whole)
+            continue;
         /* -1, when there was no record yet, is below the time of any row. */
-        cutoffs[i].root = job->positions[i].root;
-        cutoffs[i].alive_from_ms = job->positions[i].record_time_ms - state_ttl_ms;
+        cutoffs[read].root = job->positions[i].root;
+        cutoffs[read++].alive_from_ms = job->positions[i].record_time_ms - state_ttl_ms;
     }
-    qsort(cutoffs, job->position_count, sizeof(*cutoffs), compare_cutoffs);
-    for (size_t i = 0; i < job->position_count; i++) {
+    qsort(cutoffs, read, sizeof(*cutoffs), compare_cutoffs);
+    for (size_t i = 0; i < read; i++) {
         if (count == 0 || cutoffs[count - 1].root != cutoffs[i].root)
             cutoffs[count++] = cutoffs[i];
         else if (cutoffs[i].alive_from_ms < cutoffs[count - 1].alive_from_ms)

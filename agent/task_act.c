@@ -358,6 +358,7 @@ static void checkpoint(struct task_thread *thread)
     for (size_t i = 0; i < thread->core.partition_count; i++) {
         thread->lineage[i].next_offset = thread->core.partitions[i].freezing;
         thread->lineage[i].records = thread->core.partitions[i].records;
+        thread->lineage[i].whole = task_is_inherited_whole(&thread->core.partitions[i]);
     }
     frozen = store_freeze(thread->store, thread->lineage, thread->core.partition_count);
     assert(frozen); /* the core asks for one at a time */

@@ -132,6 +132,13 @@ static bool pass_keyless(struct task_thread *thread, size_t index, int64_t offse
     return true;
 }
 
+/* The partition's, with this record (D8). */
+static int64_t record_time(const struct store_position *lineage, const struct baton_record *record)
+{
+    return record->timestamp_ms > lineage->record_time_ms ? record->timestamp_ms
+                                                          : lineage->record_time_ms;
+}
+
 /* False: an event is queued that says why the record was not applied. */
 static bool apply(struct task_thread *thread, size_t index, const struct baton_record *record,
                   bool silent)
@@ -140,8 +147,7 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
     struct store_position *lineage = &thread->lineage[index];
     struct logic_place place = {
         .root = lineage->root,
-        .record_time_ms = record->timestamp_ms > lineage->record_time_ms ? record->timestamp_ms
-                                                                         : lineage->record_time_ms,
+        .record_time_ms = record_time(lineage, record),
         .state_ttl_ms = thread->job.spec.state_ttl_ms,
     };
     enum err_code code;
@@ -228,6 +234,18 @@ static enum task_verdict judge_key(const struct task_thread *thread, size_t inde
                                                               : TASK_VERDICT_APPLY;
 }
 
+/*
+ * Whose key it is depends on who reads it, and when: a parent has applied what it passes after the
+ * split, and its child passes what the parent applies. So the partition's time goes by it as if it
+ * were applied, or rows would die at different records for different readers.
+ */
+static void meet_other_key(struct task_thread *thread, size_t index,
+                           const struct baton_record *record)
+{
+    if (record->key.data != NULL) /* apply() leaves out those without one */
+        thread->lineage[index].record_time_ms = record_time(&thread->lineage[index], record);
+}
+
 static bool pass_misrouted(struct task_thread *thread, size_t index,
                            const struct baton_record *record, uint32_t place, bool silent)
 {
@@ -252,6 +270,7 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
 {
     struct baton_record record;
     bool silent = !task_may_output(&thread->core), passed = true;
+    bool skipped = task_is_skipped(&thread->core, index, item->offset);
     enum task_verdict verdict;
     uint32_t place;
 
@@ -259,7 +278,7 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
     take_record(thread, index, item->message, &record);
     place = place_key(thread, &record);
     verdict = judge_key(thread, index, place, item->offset);
-    if (task_is_skipped(&thread->core, index, item->offset))
+    if (skipped)
         thread->counters.skipped_asked += !silent;
     else if (verdict == TASK_VERDICT_MISROUTED)
         passed = pass_misrouted(thread, index, &record, place, silent);
@@ -267,6 +286,8 @@ static bool work_record(struct task_thread *thread, size_t index, const struct c
         return false;
     if (!passed)
         return false;
+    if (verdict != TASK_VERDICT_APPLY && !skipped)
+        meet_other_key(thread, index, &record);
     thread->lineage[index].last_offset = item->offset;
     thread->lineage[index].last_fingerprint = task_read_fingerprint(item->message);
     if (silent)

@@ -494,7 +494,7 @@ int64_t task_settled(const struct task *task, size_t index);
 bool task_is_inherited(const struct task_partition *partition);
 /* Nothing more of it will ever be needed. */
 bool task_is_inherited_whole(const struct task_partition *partition);
-/* Between two steps: the bound as the coordinator says it. */
+/* Between two steps: the bound as the coordinator says it; API_UNKNOWN: it does not know. */
 void task_tell_bound(struct task *task, size_t index, int64_t bound, int64_t records);
 
 enum task_verdict {

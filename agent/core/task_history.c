@@ -54,7 +54,8 @@ void task_take_positions(struct task *task, const struct task_event *event)
 static bool may_lack_tombstones(const struct task *task, const struct task_partition *partition,
                                 int64_t now_ms)
 {
-    return partition->position > partition->t0 && partition->position < partition->range.end &&
+    return partition->position > partition->t0 &&
+           partition->position < task_up_to_bound(partition, partition->range.end) &&
            partition->policy.compacted &&
            (task->state_at_ms == TASK_NEVER ||
             now_ms - task->state_at_ms >= partition->policy.delete_retention_ms);

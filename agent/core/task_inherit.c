@@ -21,6 +21,8 @@
 #include "agent/core/task_internal.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "common/hash/linhash.h"
 
@@ -35,16 +37,23 @@ bool task_is_inherited_whole(const struct task_partition *partition)
            partition->position >= partition->bound;
 }
 
+int64_t task_up_to_bound(const struct task_partition *partition, int64_t offset)
+{
+    if (task_is_inherited(partition) && partition->bound != API_UNKNOWN &&
+        offset > partition->bound)
+        return partition->bound;
+    return offset;
+}
+
 void task_tell_bound(struct task *task, size_t index, int64_t bound, int64_t records)
 {
     struct task_partition *partition = &task->partitions[index];
 
-    if (!task_is_inherited(partition))
-        return;
+    if (!task_is_inherited(partition) || bound == API_UNKNOWN)
+        return; /* what is known from elsewhere is so for ever */
     partition->bound = bound;
     partition->bound_records = records;
-    if (bound != API_UNKNOWN)
-        partition->t1 = bound; /* what is followed ends there */
+    partition->t1 = bound; /* what is followed ends there */
 }
 
 /* ---- the parent's side */
@@ -109,6 +118,56 @@ bool task_ancestors_learned(const struct task *task)
     for (size_t i = 0; i < task->partition_count && task->config.stateful; i++) {
         if (task_is_inherited(&task->partitions[i]) && !is_learned(&task->partitions[i]))
             return false;
+    }
+    return true;
+}
+
+/* The own stamp on the partition of the own number, where it says a bound; or NULL. */
+static const struct stamp *stamp_of_bound(const struct task *task, size_t index,
+                                          const struct task_committed *committed)
+{
+    const struct task_partition *partition = &task->partitions[index], *parent;
+
+    if (!partition->owned || partition->partition != task->config.processor ||
+        partition->parent == TASK_NO_PARENT)
+        return NULL;
+    parent = &task->partitions[partition->parent];
+    if (!task_is_inherited(parent) || !committed->stamped ||
+        committed->stamp.processor != task->config.processor ||
+        strcmp(committed->stamp.incarnation, task->config.incarnation) != 0)
+        return NULL;
+    return committed->stamp.bound >= parent->t0 ? &committed->stamp : NULL;
+}
+
+/* Without transactions a stamp may be one that was never decided; the coordinator's word counts. */
+static bool contradicts(const struct task *task, int64_t told, int64_t stamped)
+{
+    return task->config.exactly_once && told != API_UNKNOWN && told != stamped;
+}
+
+bool task_take_stamped(struct task *task, const struct task_event *event,
+                       struct task_actions *actions)
+{
+    char text[TASK_DETAIL_BYTES / 2];
+
+    for (size_t i = 0; i < task->partition_count; i++) {
+        const struct stamp *stamp = stamp_of_bound(task, i, &event->committed[i]);
+        size_t parent = task->partitions[i].parent;
+
+        if (stamp == NULL)
+            continue;
+        if (contradicts(task, task->partitions[parent].bound, stamp->bound)) {
+            (void)snprintf(text, sizeof(text),
+                           "its records are part of the state up to %lld as the coordinator says, "
+                           "up to %lld as is committed: the coordinator's database or the "
+                           "group's offsets were changed",
+                           (long long)task->partitions[parent].bound, (long long)stamp->bound);
+            task_set_problem_at(task, parent, "history_incomplete", text, event->now_ms);
+            task_fail(task, actions, event->now_ms + TASK_RECHECK_MS, event->now_ms);
+            return false;
+        }
+        if (task->partitions[parent].bound == API_UNKNOWN)
+            task_tell_bound(task, parent, stamp->bound, stamp->bound_records);
     }
     return true;
 }

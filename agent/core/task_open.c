@@ -83,8 +83,8 @@ static const char *judge_history(const struct task *task, struct task_partition 
     if (range->log_start <= partition->position)
         return NULL;
     if (!task->config.stateful || task->config.history_retained) {
-        partition->position = range->log_start;
-        partition->limit = range->log_start;
+        partition->position = task_up_to_bound(partition, range->log_start);
+        partition->limit = partition->position;
         return NULL;
     }
     return partition->position == partition->t0 ? "history_incomplete" : "history_lost";
@@ -407,7 +407,8 @@ void task_committed_read(struct task *task, const struct task_event *event,
         watch_committed(task, event);
     if (task->phase.state != TASK_PHASE_COMMITTED)
         return;
-    if (!take_committed(task, event, actions) || !task_take_inherited(task, actions, event->now_ms))
+    if (!take_committed(task, event, actions) || !task_take_stamped(task, event, actions) ||
+        !task_take_inherited(task, actions, event->now_ms))
         return;
     if (!task->config.stateful)
         skip_to_committed(task);

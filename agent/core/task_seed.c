@@ -26,7 +26,8 @@ static bool is_left_short(const struct task *task)
         const struct task_partition *partition = &task->partitions[i];
 
         if (task_counts(task) && partition->policy.compacted &&
-            partition->position == partition->t0 && partition->range.end > partition->t0)
+            partition->position == partition->t0 &&
+            task_up_to_bound(partition, partition->range.end) > partition->t0)
             return true;
     }
     return false;
@@ -38,7 +39,9 @@ static int64_t replay_of(const struct task *task)
     int64_t sum = 0;
 
     for (size_t i = 0; i < task->partition_count; i++) {
-        int64_t ahead = task->partitions[i].range.stable_end - task->partitions[i].position;
+        const struct task_partition *partition = &task->partitions[i];
+        int64_t ahead =
+            task_up_to_bound(partition, partition->range.stable_end) - partition->position;
 
         if (ahead > 0 && __builtin_add_overflow(sum, ahead, &sum))
             return INT64_MAX;

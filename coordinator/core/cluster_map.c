@@ -235,12 +235,12 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
 
 /* ---- what learners follow */
 
-/* Once a split has happened, whoever it makes goes no further in what stays with its parent. */
+/* Once a split has happened, whoever it makes goes no further in what stays with its parent. That a
+ * bound is said is enough: without transactions it is, before all that leaves has left. */
 static int64_t followed_of(const struct task_report *report,
-                           const struct partition_progress *progress, uint64_t split)
+                           const struct partition_progress *progress, bool nascent)
 {
-    for (size_t i = 0; i < report->split_bounds.count && split != 0 && report->split == split;
-         i++) {
+    for (size_t i = 0; i < report->split_bounds.count && nascent; i++) {
         const struct ancestor_bound *bound = &report->split_bounds.items[i];
         if (bound->topic == progress->topic && bound->partition == progress->partition)
             return bound->offset;
@@ -251,7 +251,7 @@ static int64_t followed_of(const struct task_report *report,
 /* T1 of those of `partitions` that the processor owns, out of its owner's newest report, unless
  * that came before `since_ms`. Of ancestors that others own the bounds are in the document. */
 static bool add_committed(const struct cluster *cluster, const struct job *job, uint32_t processor,
-                          int64_t since_ms, const struct uint_list *partitions, uint64_t split,
+                          int64_t since_ms, const struct uint_list *partitions, bool nascent,
                           struct follow *follow)
 {
     const struct processor *owned = &job->processors.items[processor];
@@ -271,7 +271,7 @@ static bool add_committed(const struct cluster *cluster, const struct job *job, 
         follow->committed.items[follow->committed.count++] =
             (struct input_offset){.topic = progress->topic,
                                   .partition = progress->partition,
-                                  .offset = followed_of(report, progress, split)};
+                                  .offset = followed_of(report, progress, nascent)};
     }
     return true;
 }
@@ -289,8 +289,7 @@ bool cluster_follow(const struct cluster *cluster, const struct job *job, uint32
     if (handoff != NULL && handoff->begun_ms > since_ms)
         since_ms = handoff->begun_ms;
     cluster_read_partitions(job, processor, &read);
-    bool known = add_committed(cluster, job, owner, since_ms, &read,
-                               nascent && handoff != NULL ? handoff->row.id : 0, &follow);
+    bool known = add_committed(cluster, job, owner, since_ms, &read, nascent, &follow);
     if (known) {
         follow.job = mem_strdup(job->row.name);
         *ret_follow = follow;

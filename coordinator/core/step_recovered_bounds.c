@@ -11,17 +11,29 @@
 #include "coordinator/core/step_job.h"
 #include "coordinator/core/step_recovery.h"
 
+/* The database takes no other, and no start would read it again. */
+static bool is_bound(const struct job *job, const struct ancestor_bound *bound)
+{
+    size_t at = (size_t)bound->topic * job->row.partitions + bound->partition;
+    return at < job->row.origins.count && bound->offset >= job->row.origins.items[at].offset &&
+           bound->offset >= 0 && bound->records >= API_UNKNOWN;
+}
+
 static bool find_stamped(const struct cluster *cluster, const struct job *job, uint32_t processor,
-                         uint32_t topic, struct ancestor_bound *ret_bound)
+                         struct ancestor_bound *ret_bound)
 {
     const struct recovery_stamps *stamps =
         step_recovery_stamps(cluster, job->row.name, job->row.incarnation);
     for (size_t i = 0; stamps != NULL && i < stamps->bounds.count; i++) {
         const struct recovery_bound *bound = &stamps->bounds.items[i];
-        if (bound->processor != processor || bound->topic != topic)
+        const struct ancestor_bound said = {.topic = bound->topic,
+                                            .partition = ret_bound->partition,
+                                            .offset = bound->offset,
+                                            .records = bound->records};
+        if (bound->processor != processor || bound->topic != ret_bound->topic ||
+            !is_bound(job, &said))
             continue;
-        ret_bound->offset = bound->offset;
-        ret_bound->records = bound->records;
+        *ret_bound = said;
         return true;
     }
     return false;
@@ -35,11 +47,13 @@ static bool descends(const struct job *job, uint32_t processor, uint32_t from)
     return processor == from;
 }
 
-static bool find_in_task(const struct document_task *task, struct ancestor_bound *ret_bound)
+static bool find_in_task(const struct job *job, const struct document_task *task,
+                         struct ancestor_bound *ret_bound)
 {
     for (size_t i = 0; i < task->bounds.count; i++) {
         const struct ancestor_bound *bound = &task->bounds.items[i];
-        if (bound->topic != ret_bound->topic || bound->partition != ret_bound->partition)
+        if (bound->topic != ret_bound->topic || bound->partition != ret_bound->partition ||
+            !is_bound(job, bound))
             continue;
         *ret_bound = *bound;
         return true;
@@ -57,7 +71,7 @@ static bool find_told(const struct cluster *cluster, const struct job *job, uint
         for (size_t t = 0; t < said->tasks.count; t++) {
             const struct document_task *task = &said->tasks.items[t];
             if (strcmp(task->job, job->row.name) == 0 &&
-                descends(job, task->processor, processor) && find_in_task(task, ret_bound))
+                descends(job, task->processor, processor) && find_in_task(job, task, ret_bound))
                 return true;
         }
     }
@@ -86,7 +100,7 @@ static void recover(struct step *step, const struct job *job, struct processor *
     row->bounds.count = 0;
     for (uint32_t topic = 0; topic < topics; topic++) {
         struct ancestor_bound bound = {.topic = topic, .partition = cluster_parent(job, number)};
-        if (find_stamped(step->cluster, job, number, topic, &bound) ||
+        if (find_stamped(step->cluster, job, number, &bound) ||
             find_told(step->cluster, job, number, &bound))
             row->bounds.items[row->bounds.count++] = bound;
         else

@@ -86,6 +86,24 @@ Test(store_sweep, goes_by_the_slowest_partition_of_the_root)
     cr_assert_eq(rows_on_disk(), 4);
 }
 
+Test(store_sweep, is_not_held_up_by_what_is_not_read_any_more)
+{
+    const struct store_position positions[] = {
+        {.partition = 1, .root = 1, .record_time_ms = 200, .whole = true},
+        {.partition = 9, .root = 1, .record_time_ms = 500},
+        {.partition = 2, .root = 2, .record_time_ms = 1000, .whole = true},
+    };
+
+    fixture_open(&fixture, STORE_FRESH);
+    put_at(1, "dead", 399);
+    put_at(1, "alive", 400);
+    put_at(2, "of nothing that is read", 0);
+    checkpoint(positions, 3);
+    cr_assert_not(is_there(1, "dead"));
+    cr_assert(is_there(1, "alive"));
+    cr_assert(is_there(2, "of nothing that is read"));
+}
+
 Test(store_sweep, does_nothing_without_a_ttl)
 {
     const struct store_position position = {.record_time_ms = INT64_MAX};

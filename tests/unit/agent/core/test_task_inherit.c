@@ -1,6 +1,7 @@
 /* What a new processor inherits of a partition that its parent keeps: up to a bound that the commit
  * of the split decides, and only the own keys. Partitions 1 and 2 were split off from 0. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "agent/core/task_internal.h"
 #include "tests/unit/agent/core/task_rig.h"
@@ -129,6 +130,43 @@ Test(task_inherit_child, without_a_bound_nothing_is_guessed)
     cr_assert_str_eq(rig->task.code, "history_incomplete");
 }
 
+static void stamp_bound(int64_t bound)
+{
+    rig->committed[CHILD].stamp.bound = bound;
+    rig->committed[CHILD].stamp.bound_records = 44;
+}
+
+Test(task_inherit_child, its_own_stamp_says_a_bound_that_the_coordinator_has_lost)
+{
+    stamp_bound(BOUND);
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_eq(rig->task.partitions[0].bound_records, 44);
+    task_tell_bound(&rig->task, 0, API_UNKNOWN, API_UNKNOWN);
+    cr_assert(task_is_inherited_whole(&rig->task.partitions[0]));
+    cr_assert_eq(task_stamp(&rig->task, 2).bound, BOUND);
+}
+
+Test(task_inherit_child, a_bound_of_somebody_else_is_none)
+{
+    rig->committed[1].stamp.bound = BOUND; /* on another partition than that of its number */
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
+}
+
+Test(task_inherit_child, two_bounds_are_one_too_many)
+{
+    task_tell_bound(&rig->task, 0, BOUND + 1, API_UNKNOWN);
+    stamp_bound(BOUND);
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_FAILED);
+    cr_assert_str_eq(rig->task.code, "history_incomplete");
+    cr_assert_not_null(strstr(rig->task.detail, "up to 46"), "%s", rig->task.detail);
+    cr_assert_not_null(strstr(rig->task.detail, "up to 45"), "%s", rig->task.detail);
+}
+
 Test(task_inherit_child, a_state_past_the_bound_is_made_anew)
 {
     task_tell_bound(&rig->task, 0, 30, API_UNKNOWN);
@@ -158,6 +196,71 @@ Test(task_inherit_child, what_its_ancestors_log_has_lost_since_is_no_matter)
     task_tell_bound(&rig->task, 0, 40, API_UNKNOWN);
     rig->ranges[0] = (struct task_range){.log_start = 90, .stable_end = 100, .end = 100};
     rig_go(rig, TASK_PHASE_ACTIVE);
+}
+
+/* To the answer of the first look at the log. */
+static const char *look(bool from_latest)
+{
+    (void)rig_give(rig, TASK_EVENT_START);
+    (void)rig_give_event(rig, (struct task_event){.kind = TASK_EVENT_STORE_OPENED,
+                                                  .rebuilds_from_latest = from_latest,
+                                                  .state_age_ms = 1000});
+    return rig_give(rig, TASK_EVENT_RANGES);
+}
+
+Test(task_inherit_child, no_tombstones_are_missed_past_the_bound)
+{
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    rig->stored[0] = BOUND;
+    rig->stored[1] = rig->stored[2] = 100; /* their ends */
+    rig->policies[0] = (struct task_policy){.compacted = true, .delete_retention_ms = 1000};
+    cr_assert_str_eq(look(true), "V");
+}
+
+/* Whether another copy's state is faster goes by what there is to replay. */
+Test(task_inherit_learner, what_is_past_the_bound_is_no_replay)
+{
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig->task.config.seed_records_min = 1000;
+    for (size_t i = 0; i < RIG_PARTITIONS; i++)
+        rig->stored[i] = API_UNKNOWN;
+    rig->ranges[0].stable_end = rig->ranges[0].end = 5000;
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    cr_assert_str_eq(look(false), "A");
+}
+
+Test(task_inherit_learner, compaction_past_the_bound_needs_no_copy)
+{
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig->task.config.seed_records_min = 1000;
+    rig->stored[0] = API_UNKNOWN;
+    rig->policies[0].compacted = true;
+    task_tell_bound(&rig->task, 0, 0, API_UNKNOWN);
+    cr_assert_str_eq(look(false), "V");
+}
+
+/* With `retained` nothing before the log's start is missed. */
+static void retention_passes_the_bound(void)
+{
+    rig->task.config.history_retained = true;
+    task_tell_bound(&rig->task, 0, BOUND, API_UNKNOWN);
+    rig->ranges[0] = (struct task_range){.log_start = 90, .stable_end = 100, .end = 100};
+}
+
+Test(task_inherit_child, begins_no_later_than_at_the_bound)
+{
+    retention_passes_the_bound();
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_str_eq(rig->task.code, "");
+}
+
+Test(task_inherit_learner, begins_no_later_than_at_the_bound)
+{
+    retention_passes_the_bound();
+    rig_go(rig, TASK_PHASE_LEARN);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert(task_is_inherited_whole(&rig->task.partitions[0]));
 }
 
 Test(task_inherit_child, only_the_own_keys_are_applied)

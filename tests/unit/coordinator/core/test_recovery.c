@@ -515,8 +515,19 @@ Test(recovery, a_split_that_a_source_was_told_of_goes_on)
     }
 }
 
+/* An agent that has processor 4 was told that. */
+static struct agent_registration registration_with(struct ancestor_bound told)
+{
+    struct agent_registration said = world_registration_of(&now, "a1");
+    cr_assert_gt(said.tasks.count, 0);
+    said.tasks.items[0].processor = 4;
+    said.tasks.items[0].bounds.items = mem_memdup(&told, sizeof(told));
+    said.tasks.items[0].bounds.count = 1;
+    return said;
+}
+
 /* Of a job on topics that have grown: processor 4 inherits of partition 0. */
-static void recover_grown(int64_t bound)
+static void recover_grown(int64_t bound, const struct ancestor_bound *told)
 {
     struct cluster copy;
     struct job_spec spec = world_spec("j");
@@ -532,13 +543,18 @@ static void recover_grown(int64_t bound)
     take_copy(&copy);
     stamped_by = 4;
     stamped_bound = bound;
-    recover_from(&copy);
+    restart_recovering(&copy);
+    say(&old, told == NULL ? world_registration_of(&now, "a1") : registration_with(*told));
+    say(&old, world_registration_of(&now, "a2"));
+    reply_stamps(&old, incarnation_now(), now.cluster.meta.epoch - 1);
+    world_pass(&old, WORLD_TIMEOUT_MS);
+    expect_works(&old);
     cr_assert_eq(cluster_job(&old.cluster, "j")->row.processors, 5);
 }
 
 Test(recovery, up_to_where_a_processor_inherits_is_in_its_stamp)
 {
-    recover_grown(33);
+    recover_grown(33, NULL);
     const struct placement_row *row = world_placement(&old, "j", 4);
     cr_assert_eq(row->bounds.count, 1);
     cr_assert_eq(row->bounds.items[0].partition, 0);
@@ -548,7 +564,22 @@ Test(recovery, up_to_where_a_processor_inherits_is_in_its_stamp)
 
 Test(recovery, up_to_where_a_processor_inherits_is_not_guessed)
 {
-    recover_grown(API_UNKNOWN);
+    recover_grown(API_UNKNOWN, NULL);
+    cr_assert_eq(world_placement(&old, "j", 4)->bounds.count, 0);
+    cr_assert_eq(world_count_traced(&old, "job_not_recovered"), 1);
+}
+
+Test(recovery, up_to_where_a_processor_inherits_is_what_its_agent_was_told)
+{
+    recover_grown(API_UNKNOWN, &(struct ancestor_bound){.offset = 44, .records = API_UNKNOWN});
+    cr_assert_eq(world_placement(&old, "j", 4)->bounds.count, 1);
+    cr_assert_eq(world_placement(&old, "j", 4)->bounds.items[0].offset, 44);
+}
+
+/* The next start would find the database corrupt. */
+Test(recovery, what_can_be_no_bound_is_not_kept)
+{
+    recover_grown(API_UNKNOWN, &(struct ancestor_bound){.offset = API_UNKNOWN});
     cr_assert_eq(world_placement(&old, "j", 4)->bounds.count, 0);
     cr_assert_eq(world_count_traced(&old, "job_not_recovered"), 1);
 }
