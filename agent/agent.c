@@ -74,6 +74,7 @@ struct agent {
     int64_t started_at;
 
     atomic_bool tasks_changed; /* set by task threads */
+    atomic_bool crash_passed;  /* likewise */
     atomic_int stop_requests;  /* raised by agent_stop */
 
     bool welcomed;
@@ -107,6 +108,13 @@ static void on_task_changed(void *arg)
     struct agent *agent = arg;
     atomic_store(&agent->tasks_changed, true);
     mailbox_wake(agent->mailbox);
+}
+
+static void on_crash_passed(void *arg)
+{
+    struct agent *agent = arg;
+    atomic_store(&agent->crash_passed, true);
+    on_task_changed(agent);
 }
 
 void agent_stop(struct agent *agent)
@@ -157,13 +165,6 @@ static void note_skipped(void *arg, const char *directory, const char *reason)
              LOG_END);
 }
 
-static void note_crashed(const struct crash_note *note)
-{
-    log_warn("logic_has_crashed", LOG_STR("job", note->job), LOG_INT("topic", note->topic),
-             LOG_INT("partition", note->partition), LOG_INT("offset", note->offset),
-             LOG_INT("crashes", note->count), LOG_END);
-}
-
 /* Once, before there are tasks. A registration that is said again later tells of the same T2, which
  * is less than is there by then. */
 static void list_kept(struct agent *agent)
@@ -173,10 +174,8 @@ static void list_kept(struct agent *agent)
 
     store_list_kept(agent->config.options->state_dir, agent->config.boot_id, &visitor);
     log_info("kept_states", LOG_INT("count", agent->registration.kept.count), LOG_END);
-    agent->registration.crashes.items =
-        crash_list(agent->config.options->state_dir, &agent->registration.crashes.count);
-    for (size_t i = 0; i < agent->registration.crashes.count; i++)
-        note_crashed(&agent->registration.crashes.items[i]);
+    crash_list_renew(agent->config.options->state_dir, &agent->registration);
+    crash_list_log(&agent->registration);
 }
 
 static void fill_registration(struct agent *agent)
@@ -217,6 +216,7 @@ struct agent *agent_create(const struct agent_config *config)
 
     agent->config = *config;
     atomic_init(&agent->tasks_changed, false);
+    atomic_init(&agent->crash_passed, false);
     atomic_init(&agent->stop_requests, 0);
     rng_uuid(agent->incarnation);
     rng_bytes(&seed, sizeof(seed));
@@ -235,6 +235,7 @@ struct agent *agent_create(const struct agent_config *config)
                                                   .observer = config->observer,
                                                   .snapshots = config->snapshots,
                                                   .changed = on_task_changed,
+                                                  .crash_passed = on_crash_passed,
                                                   .arg = agent};
     agent->table = task_table_create(config->ops, &agent->context);
     if (config->options->state_retention_ms > 0)
@@ -454,23 +455,13 @@ static enum agent_leaving say_leaving(const struct agent *agent)
                                                                  : AGENT_LEAVING_RELEASE;
 }
 
-static void copy_crashes(const struct agent_registration *registration, struct agent_report *report)
-{
-    size_t count = registration->crashes.count;
-
-    report->crashes.items = mem_calloc(count, sizeof(*report->crashes.items));
-    report->crashes.count = count;
-    for (size_t i = 0; i < count; i++)
-        schema_copy(&schema_crash_note, &report->crashes.items[i], &registration->crashes.items[i]);
-}
-
 static void report(struct agent *agent, int64_t now_ms)
 {
     struct agent_report made = {.incarnation = mem_strdup(agent->incarnation),
                                 .stopping = is_in(agent, PHASE_LEAVING),
                                 .leaving = say_leaving(agent)};
     task_table_collect(agent->table, &made);
-    copy_crashes(&agent->registration, &made);
+    crash_list_copy(&agent->registration, &made);
     task_table_sending(agent->table);
     agent->report_is_last = made.stopping;
     coordinator_link_report(agent->link, &made);
@@ -551,6 +542,8 @@ static void turn(struct agent *agent)
 
     for (; message != NULL; message = mailbox_receive(agent->mailbox, 0))
         handle(agent, message, now_ms);
+    if (atomic_exchange(&agent->crash_passed, false))
+        crash_list_renew(agent->config.options->state_dir, &agent->registration);
     if (atomic_exchange(&agent->tasks_changed, false))
         agent->report_due_ms = now_ms;
     task_table_step(agent->table, now_ms);

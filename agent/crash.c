@@ -22,6 +22,8 @@
 
 struct crash_file {
     char *path;
+    char *parent; /* folder of it */
+    char *incarnation;
     char *build;
     char *prefix; /* "c1 <incarnation> <build> " */
 };
@@ -172,7 +174,8 @@ struct crash_file *crash_file_create(const char *directory, const char *incarnat
         parent[slash - directory] = '\0';
         (void)mkdir(parent, 0700); /* it is there, or the store will say what is wrong */
     }
-    free(parent);
+    file->parent = parent;
+    file->incarnation = mem_strdup(incarnation);
     file->path = mem_printf("%s.crashes", directory);
     file->build = mem_strdup(build[0] != '\0' ? build : "?");
     file->prefix = mem_printf("c1 %s %s ", incarnation, file->build);
@@ -184,6 +187,8 @@ void crash_file_destroy(struct crash_file *file)
     if (file == NULL)
         return;
     free(file->path);
+    free(file->parent);
+    free(file->incarnation);
     free(file->build);
     free(file->prefix);
     free(file);
@@ -283,6 +288,36 @@ bool crash_file_last(const char *path, char **ret_incarnation, char **ret_build,
     *ret_incarnation = incarnation;
     *ret_build = build;
     return true;
+}
+
+bool crash_file_noted(const struct crash_file *file, struct crash_place *ret_place)
+{
+    char *incarnation, *build;
+    uint32_t count;
+    bool mine;
+
+    if (!crash_file_last(file->path, &incarnation, &build, ret_place, &count))
+        return false;
+    mine = strcmp(incarnation, file->incarnation) == 0;
+    free(incarnation);
+    free(build);
+    return mine;
+}
+
+enum err_code crash_file_forget(const struct crash_file *file, struct err *reterr)
+{
+    enum err_code code = ERR_NONE;
+    int fd;
+
+    if (unlink(file->path) != 0 && errno != ENOENT)
+        return err_set(reterr, ERR_IO, "%s: remove it: %s", file->path, strerror(errno));
+    fd = open(file->parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_set(reterr, ERR_IO, "%s: open the directory: %s", file->parent, strerror(errno));
+    if (fsync(fd) != 0)
+        code = err_set(reterr, ERR_IO, "%s: sync the directory: %s", file->parent, strerror(errno));
+    (void)close(fd); /* synced, or reported already */
+    return code;
 }
 
 const char *crash_file_build(const struct crash_file *file)

@@ -6,6 +6,7 @@
 
 #include "agent/crash.h"
 #include "api/schema.h"
+#include "common/logger.h"
 #include "common/mem.h"
 
 #define SUFFIX ".crashes"
@@ -60,6 +61,23 @@ static void visit_job(struct list *list, const char *directory, const char *job)
     (void)closedir(open); /* only read from */
 }
 
+/* The same files make the same list, whatever order they are found in. */
+static int compare(const void *left, const void *right)
+{
+    const struct crash_note *a = left, *b = right;
+    int order = strcmp(a->job, b->job);
+
+    if (order == 0)
+        order = strcmp(a->job_incarnation, b->job_incarnation);
+    if (order == 0)
+        order = (a->topic > b->topic) - (a->topic < b->topic);
+    if (order == 0)
+        order = (a->partition > b->partition) - (a->partition < b->partition);
+    if (order == 0)
+        order = (a->offset > b->offset) - (a->offset < b->offset);
+    return order != 0 ? order : strcmp(a->build, b->build);
+}
+
 struct crash_note *crash_list(const char *state_dir, size_t *ret_count)
 {
     struct list list = {0};
@@ -77,6 +95,37 @@ struct crash_note *crash_list(const char *state_dir, size_t *ret_count)
     }
     if (open != NULL)
         (void)closedir(open); /* only read from */
+    if (list.count > 1)
+        qsort(list.items, list.count, sizeof(*list.items), compare);
     *ret_count = list.count;
     return list.items;
+}
+
+void crash_list_renew(const char *state_dir, struct agent_registration *registration)
+{
+    for (size_t i = 0; i < registration->crashes.count; i++)
+        schema_free(&schema_crash_note, &registration->crashes.items[i]);
+    free(registration->crashes.items);
+    registration->crashes.items = crash_list(state_dir, &registration->crashes.count);
+}
+
+void crash_list_log(const struct agent_registration *registration)
+{
+    for (size_t i = 0; i < registration->crashes.count; i++) {
+        const struct crash_note *note = &registration->crashes.items[i];
+
+        log_warn("logic_has_crashed", LOG_STR("job", note->job), LOG_INT("topic", note->topic),
+                 LOG_INT("partition", note->partition), LOG_INT("offset", note->offset),
+                 LOG_INT("crashes", note->count), LOG_END);
+    }
+}
+
+void crash_list_copy(const struct agent_registration *registration, struct agent_report *report)
+{
+    size_t count = registration->crashes.count;
+
+    report->crashes.items = mem_calloc(count, sizeof(*report->crashes.items));
+    report->crashes.count = count;
+    for (size_t i = 0; i < count; i++)
+        schema_copy(&schema_crash_note, &report->crashes.items[i], &registration->crashes.items[i]);
 }

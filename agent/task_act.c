@@ -172,8 +172,6 @@ static void open_store(struct task_thread *thread)
         task_thread_event(thread, TASK_EVENT_STORE_FAILED, "logic_missing", err.text)->fatal = true;
         return;
     }
-    if (task_crash_stops(thread))
-        return;
     if (open_consumer(thread, &err) != ERR_NONE) {
         task_thread_event(thread, TASK_EVENT_STORE_FAILED, "kafka_unreachable", err.text);
         return;
@@ -448,6 +446,8 @@ static void close_all(struct task_thread *thread)
     logic_destroy(thread->logic);
     crash_file_destroy(thread->crashes);
     thread->crashes = NULL;
+    thread->crash_noted = false;
+    thread->crashed_count = 0;
     thread->logic = NULL;
     (void)task_thread_event(thread, TASK_EVENT_CLOSED, NULL, NULL);
 }

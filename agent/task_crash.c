@@ -1,4 +1,4 @@
-/* A task whose logic crashes at a record is not begun for ever (S31). */
+/* A task whose logic crashes at a record stops there at last (S31). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "agent/task_private.h"
 #include "api/schema.h"
+#include "common/logger.h"
 #include "common/mem.h"
 #include "common/strbuf.h"
 
@@ -20,6 +21,8 @@ void task_crash_open(struct task_thread *thread)
     char *build = crash_build(path);
 
     thread->crashes = crash_file_create(thread->directory, thread->job.incarnation, build);
+    thread->crashed_count = crash_file_count(thread->crashes, &thread->crashed);
+    thread->crash_noted = crash_file_noted(thread->crashes, &thread->crash_note);
     free(build);
     free(path);
 }
@@ -40,16 +43,16 @@ static struct crash_place place_of(const struct crash_note *note)
     return (struct crash_place){note->topic, note->partition, note->offset};
 }
 
-/* All that is known of crashes at one record, this agent's and the others'. */
-static uint64_t count_at(const struct task_thread *thread, const struct crash_place *place)
+/* All that is known of crashes at one record, this agent's and, `of_all`, the others'. */
+static uint64_t count_at(const struct task_thread *thread, const struct crash_place *place,
+                         bool of_all)
 {
     const struct document_task *told = &thread->desired;
-    struct crash_place own;
-    uint64_t count = crash_file_count(thread->crashes, &own);
+    uint64_t count = 0;
 
-    if (count > 0 && !is_at(&own, place))
-        count = 0;
-    for (size_t i = 0; i < told->crashes.count; i++) {
+    if (thread->crashed_count > 0 && is_at(&thread->crashed, place))
+        count = thread->crashed_count;
+    for (size_t i = 0; of_all && i < told->crashes.count; i++) {
         const struct crash_note *note = &told->crashes.items[i];
         const struct crash_place at = place_of(note);
 
@@ -59,51 +62,15 @@ static uint64_t count_at(const struct task_thread *thread, const struct crash_pl
     return count;
 }
 
-static bool is_deadly(const struct task_thread *thread, const struct crash_place *place,
-                      size_t *ret_index)
-{
-    if (count_at(thread, place) < CRASHES_MAX)
-        return false;
-    for (size_t i = 0; i < thread->core.partition_count; i++) {
-        const struct task_partition *partition = &thread->core.partitions[i];
-
-        if (partition->topic != place->topic || partition->partition != place->partition)
-            continue;
-        *ret_index = i;
-        return !task_is_skipped(&thread->core, i, place->offset);
-    }
-    return false;
-}
-
-/* The record at which the logic has ended agents so often that the task is not begun; false: it may
- * be. A learner does not come to it. */
-static bool find_deadly(const struct task_thread *thread, size_t *ret_index,
-                        struct crash_place *ret_place)
-{
-    const struct document_task *told = &thread->desired;
-
-    if (thread->core.desired.learner)
-        return false;
-    if (crash_file_count(thread->crashes, ret_place) > 0 && is_deadly(thread, ret_place, ret_index))
-        return true;
-    for (size_t i = 0; i < told->crashes.count; i++) {
-        *ret_place = place_of(&told->crashes.items[i]);
-        if (is_deadly(thread, ret_place, ret_index))
-            return true;
-    }
-    return false;
-}
-
 /* "agent-1 2, agent-2 1" */
 static void say_who(const struct task_thread *thread, const struct crash_place *place,
                     struct strbuf *buf)
 {
     const struct document_task *told = &thread->desired;
-    struct crash_place own;
-    uint32_t count = crash_file_count(thread->crashes, &own);
 
-    if (count > 0 && is_at(&own, place))
-        strbuf_printf(buf, "%s %" PRIu32, thread->context->options->agent_id, count);
+    if (thread->crashed_count > 0 && is_at(&thread->crashed, place))
+        strbuf_printf(buf, "%s %" PRIu32, thread->context->options->agent_id,
+                      thread->crashed_count);
     for (size_t i = 0; i < told->crashes.count; i++) {
         const struct crash_note *note = &told->crashes.items[i];
         const struct crash_place at = place_of(note);
@@ -132,32 +99,46 @@ static void refuse(struct task_thread *thread, size_t index, const struct crash_
     event->offset = place->offset;
 }
 
-bool task_crash_stops(struct task_thread *thread)
+bool task_crash_refuses(struct task_thread *thread, size_t index, int64_t offset, bool silent)
 {
-    struct crash_place place;
-    size_t index;
+    const struct task_partition *partition = &thread->core.partitions[index];
+    const struct crash_place place = {partition->topic, partition->partition, offset};
 
-    if (!find_deadly(thread, &index, &place))
+    if (thread->crashed_count == 0 && (silent || thread->desired.crashes.count == 0))
+        return false;
+    if (count_at(thread, &place, !silent) < CRASHES_MAX)
         return false;
     refuse(thread, index, &place);
     return true;
 }
 
-bool task_crash_refuses(struct task_thread *thread, size_t index, int64_t offset)
+static bool has_passed(const struct task_thread *thread, const struct crash_place *place)
 {
-    const struct task_partition *partition = &thread->core.partitions[index];
-    const struct crash_place place = {partition->topic, partition->partition, offset};
-    bool named = false;
+    for (size_t i = 0; i < thread->core.partition_count; i++) {
+        const struct task_partition *partition = &thread->core.partitions[i];
 
-    for (size_t i = 0; i < thread->desired.crashes.count && !named; i++) {
-        const struct crash_place at = place_of(&thread->desired.crashes.items[i]);
-
-        named = is_at(&at, &place);
+        if (partition->topic == place->topic && partition->partition == place->partition)
+            return (partition->owned ? partition->t1 : partition->position) > place->offset;
     }
-    if (!named || count_at(thread, &place) < CRASHES_MAX)
-        return false;
-    refuse(thread, index, &place);
-    return true;
+    return false; /* it belongs to another processor now: the coordinator knows its T1 */
+}
+
+void task_crash_serve(struct task_thread *thread)
+{
+    struct err err;
+
+    /* Not while it replays: T1 may be past the record by another agent's work, and what this one
+     * met there counts until it has come by itself. */
+    if (!thread->crash_noted || !task_may_output(&thread->core) ||
+        !has_passed(thread, &thread->crash_note))
+        return;
+    if (crash_file_forget(thread->crashes, &err) != ERR_NONE)
+        log_warn("crash_note_kept", LOG_STR("job", thread->job.name),
+                 LOG_INT("processor", thread->desired.processor), LOG_STR("error", err.text),
+                 LOG_STR("effect", "tried again when the task is opened the next time"), LOG_END);
+    thread->crash_noted = false;
+    thread->crashed_count = 0;
+    thread->context->crash_passed(thread->context->arg);
 }
 
 bool task_crash_is_news(const struct task_thread *thread, const struct document_task *task)

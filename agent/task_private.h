@@ -82,7 +82,11 @@ struct task_thread {
     struct snapshot_fetch *fetch;     /* while the state of another copy is on its way */
     struct snapshot_progress seeding; /* of the last one; no source: there was none */
     struct logic *logic;
-    struct crash_file *crashes;     /* with the logic */
+    struct crash_file *crashes; /* with the logic */
+    struct crash_place crashed; /* of its last crashes in a row, of this build; */
+    uint32_t crashed_count;     /* 0: none */
+    bool crash_noted;           /* whatever build it is of, at `crash_note` */
+    struct crash_place crash_note;
     struct store_position *lineage; /* per partition: next_offset is filled in at a checkpoint */
     int64_t *offsets, *records;     /* scratch of events, per partition */
     int64_t *followed;
@@ -189,11 +193,11 @@ void task_split_forget(struct task_thread *thread);
 /* ---- task_crash.c */
 
 void task_crash_open(struct task_thread *thread); /* the logic has been opened */
-/* True: an event says at which record the logic has ended agents, again and again. */
-bool task_crash_stops(struct task_thread *thread);
-/* The same of one record, for a task that was begun before it was told, or as a learner: an event
- * is queued. */
-bool task_crash_refuses(struct task_thread *thread, size_t index, int64_t offset);
+/* The logic has ended agents at this record so often that it is not tried again: an event is
+ * queued. Before T1 (silent) a commit has passed it: there only this agent's own crashes count. */
+bool task_crash_refuses(struct task_thread *thread, size_t index, int64_t offset, bool silent);
+/* The note of this agent's last crash goes when a commit has passed the record. */
+void task_crash_serve(struct task_thread *thread);
 /* It was stopped because of others' crashes, and those that it is told now are others. */
 bool task_crash_is_news(const struct task_thread *thread, const struct document_task *task);
 

@@ -155,7 +155,7 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
 
     if (record->key.data == NULL)
         return pass_keyless(thread, index, record->offset, silent);
-    if (!silent && task_crash_refuses(thread, index, record->offset))
+    if (task_crash_refuses(thread, index, record->offset, silent))
         return false;
     crash_enter(thread->crashes,
                 (struct crash_place){lineage->topic, lineage->partition, record->offset});

@@ -369,6 +369,7 @@ static void turn(struct task_thread *thread)
     now_ms = tick.now_ms = clock_mono_ms();
     step(thread, &tick);
     drain_events(thread);
+    task_crash_serve(thread);
     task_report_publish(thread, now_ms);
     cleared = task_take_cleared(&thread->core);
     if (cleared)

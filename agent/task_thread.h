@@ -31,6 +31,8 @@ struct task_thread_context { /* the same for all tasks; outlives them */
        (became active, fenced, failed, closed, caught up or not any more, released). Must not block.
      */
     void (*changed)(void *arg);
+    /* Likewise, when a note of a crash is not on the disk any more. */
+    void (*crash_passed)(void *arg);
     void *arg;
 };
 

@@ -36,6 +36,43 @@ bool cluster_crash_concerns(const struct job *job, const struct crash_note *note
     return found;
 }
 
+static int64_t t1_of(const struct partition_progress *items, size_t count,
+                     const struct crash_note *note)
+{
+    for (size_t i = 0; i < count; i++)
+        if (items[i].topic == note->topic && items[i].partition == note->partition)
+            return items[i].t1;
+    return API_UNKNOWN;
+}
+
+/* Of the partition that the note is of, as an owner said it last, in an earlier run if need be. */
+static int64_t last_t1(const struct processor *processor, const struct crash_note *note)
+{
+    const struct processor_observed *observed = &processor->observed;
+    int64_t t1 = API_UNKNOWN;
+    if (observed->known)
+        t1 = t1_of(observed->report.progress.items, observed->report.progress.count, note);
+    if (t1 == API_UNKNOWN)
+        t1 = t1_of(processor->told.items, processor->told.count, note);
+    return t1 != API_UNKNOWN ? t1 : t1_of(processor->stored.items, processor->stored.count, note);
+}
+
+/* A commit has passed the record: it can end nobody any more but who replays it, and that is each
+ * agent's own matter. Where no T1 is known nothing has been passed. */
+static bool is_passed(const struct processor *processor, const struct crash_note *note)
+{
+    int64_t t1 = last_t1(processor, note);
+    return t1 != API_UNKNOWN && note->offset < t1;
+}
+
+/* What whoever owns the processor is to know. An agent may have several of one processor: an older
+ * one of a processor that the partition has left by a split, too. */
+static bool is_to_be_told(const struct job *job, const struct crash_note *note, uint32_t processor)
+{
+    return cluster_crash_concerns(job, note, processor) &&
+           !is_passed(&job->processors.items[processor], note);
+}
+
 static void add(struct document_task *task, const struct agent *agent,
                 const struct crash_note *note)
 {
@@ -49,40 +86,38 @@ static void add(struct document_task *task, const struct agent *agent,
     told->agent = mem_strdup(agent->row.agent_id);
 }
 
-static const struct crash_note *find_note(const struct agent *agent, const struct job *job,
-                                          uint32_t processor)
+static bool is_alike(const struct crash_note *a, const struct crash_note *b)
 {
-    for (size_t i = 0; i < agent->crashes.count; i++)
-        if (cluster_crash_concerns(job, &agent->crashes.items[i], processor))
-            return &agent->crashes.items[i];
-    return NULL;
+    return a->topic == b->topic && a->partition == b->partition && a->offset == b->offset &&
+           strcmp(a->build, b->build) == 0;
 }
 
-/* A note of anybody's: there is a record that ends agents. */
-static const struct crash_note *find_any_note(const struct cluster *cluster, const struct job *job,
-                                              uint32_t processor)
+/* The lost agent counts as ended by this record. */
+static void presume(const struct agent *lost, const struct crash_note *note,
+                    struct document_task *task, size_t first)
 {
-    const struct crash_note *note = NULL;
-    for (size_t i = 0; note == NULL && i < cluster->agents.count; i++)
-        note = find_note(cluster->agents.items[i], job, processor);
-    return note;
+    struct crash_note presumed = *note;
+    for (size_t i = first; i < task->crashes.count; i++)
+        if (strcmp(task->crashes.items[i].agent, lost->row.agent_id) == 0 &&
+            is_alike(&task->crashes.items[i], note))
+            return; /* another agent's note of it has been met already */
+    presumed.count = 1;
+    add(task, lost, &presumed);
 }
 
-/* Owners that were lost and can not say yet what of: where one was ended by a record, they count as
- * ended by it, too, or they would come to it in turn while each waits for its next start. */
+/* Owners that were lost and can not say yet what of: where one was ended by a record that has not
+ * been passed, they count as ended by it, too, or they would come to it in turn while each waits
+ * for its next start. */
 static void describe_lost(const struct cluster *cluster, const struct job *job,
-                          const struct agent *agent, struct document_task *task)
+                          const struct agent *agent, const struct crash_note *note,
+                          struct document_task *task, size_t first)
 {
     const struct processor *processor = &job->processors.items[task->processor];
-    const struct crash_note *note = find_any_note(cluster, job, task->processor);
-    for (size_t i = 0; note != NULL && i < CLUSTER_LOST_MAX; i++) {
+    for (size_t i = 0; i < CLUSTER_LOST_MAX; i++) {
         const struct agent *lost =
             processor->lost[i] != NULL ? cluster_agent(cluster, processor->lost[i]) : NULL;
-        if (lost == NULL || lost == agent)
-            continue;
-        struct crash_note presumed = *note;
-        presumed.count = 1;
-        add(task, lost, &presumed);
+        if (lost != NULL && lost != agent)
+            presume(lost, note, task, first);
     }
 }
 
@@ -93,12 +128,17 @@ void cluster_describe_crashes(const struct cluster *cluster, const struct job *j
         return;
     for (size_t i = 0; i < cluster->agents.count; i++) {
         const struct agent *other = cluster->agents.items[i];
-        const struct crash_note *note =
-            other != agent ? find_note(other, job, task->processor) : NULL;
-        if (note != NULL)
-            add(task, other, note);
+        for (size_t k = 0; other != agent && k < other->crashes.count; k++)
+            if (is_to_be_told(job, &other->crashes.items[k], task->processor))
+                add(task, other, &other->crashes.items[k]);
     }
-    describe_lost(cluster, job, agent, task);
+    size_t first = task->crashes.count;
+    for (size_t i = 0; i < cluster->agents.count; i++) {
+        const struct agent *any = cluster->agents.items[i];
+        for (size_t k = 0; k < any->crashes.count; k++)
+            if (is_to_be_told(job, &any->crashes.items[k], task->processor))
+                describe_lost(cluster, job, agent, &any->crashes.items[k], task, first);
+    }
 }
 
 /* ---- lost owners */

@@ -4,11 +4,21 @@
 #include "api/schema.h"
 #include "coordinator/core/step_internal.h"
 
+static bool is_among(const struct crash_note *note, const struct crash_note *notes, size_t count)
+{
+    bool found = false;
+    for (size_t i = 0; i < count; i++)
+        found = found || schema_equal(&schema_crash_note, note, &notes[i]);
+    return found;
+}
+
+/* In whatever order they are told of. */
 static bool are_known(const struct agent *agent, const struct crash_note *notes, size_t count)
 {
     bool same = agent->crashes.count == count;
     for (size_t i = 0; same && i < count; i++)
-        same = schema_equal(&schema_crash_note, &agent->crashes.items[i], &notes[i]);
+        same = is_among(&notes[i], agent->crashes.items, count) &&
+               is_among(&agent->crashes.items[i], notes, count);
     return same;
 }
 
@@ -22,14 +32,6 @@ static void renew_concerned(struct step *step, const struct crash_note *note)
         if (agent != NULL && cluster_crash_concerns(job, note, (uint32_t)p))
             step_renew_document(step, agent);
     }
-}
-
-static bool is_among(const struct crash_note *note, const struct crash_note *notes, size_t count)
-{
-    bool found = false;
-    for (size_t i = 0; i < count; i++)
-        found = found || schema_equal(&schema_crash_note, note, &notes[i]);
-    return found;
 }
 
 static void say(struct step *step, const struct agent *agent, const struct crash_note *note)

@@ -322,12 +322,18 @@ def test_restart_offsets_a_record_that_crashes_the_agent_stops_its_processor_alo
     skip(stage, 1)
     stage.job.wait_active()
     wait_values(stage, 1, 2)
+    wait_until(lambda: count_crashes(stage, [agent]) == 0, LIMIT_S, "what was passed is forgotten")
+    wait_until(lambda: "logic_crash_cleared" in [each["kind"] for each in events(stage)], LIMIT_S, "the coordinator hears of it")
     agent.kill()
     agent.start()
     stage.job.wait_active()
     send(stage, b"3")
     wait_values(stage, 1, 2, 3)
     stage.job.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
+
+
+def events(stage):
+    return stage.coordinator.http.get("/v1/events?last=100").json["items"]
 
 
 def count_crashes(stage, agents):
@@ -393,7 +399,7 @@ def test_restart_offsets_a_record_that_has_crashed_one_agent_often_enough_ends_n
     stage.job.wait_problem("logic_crashed")
     other = stage.agent(**stage.options)
     stage.wait_agent(other)
-    draining.ask(stage.coordinator, agent, deadline="1s")  # one that has not been begun does not say how far it is
+    draining.ask(stage.coordinator, agent)  # without a deadline: it has stopped at the record, and says where
     draining.wait_for(stage.coordinator, agent, "drained")
     stage.job.wait("the other one has stopped there", lambda _: stage.job.processors()[0]["agent"] == other.name
                    and stage.job.processors()[0]["halted"])  # fmt: skip

@@ -167,6 +167,30 @@ Test(crash, builds_differ_by_what_is_at_the_path)
     crash_file_destroy(NULL);
 }
 
+Test(crash, that_was_passed_is_forgotten)
+{
+    struct crash_file *file = crash_file_create(directory, "incarnation", "b");
+    struct crash_file *other = crash_file_create(directory, "another", "a");
+    struct crash_place found;
+    struct err err;
+
+    cr_assert_not(crash_file_noted(file, &found));
+    cr_assert_eq(crash_file_forget(file, &err), ERR_NONE, "there is none");
+    (void)crash_in("a", place, true, SIGSEGV);
+    cr_assert(crash_file_noted(file, &found), "of whatever build");
+    cr_assert_eq(found.topic, place.topic);
+    cr_assert_eq(found.partition, place.partition);
+    cr_assert_eq(found.offset, place.offset);
+    cr_assert_not(crash_file_noted(other, &found), "of a job of old");
+    cr_assert_eq(crash_file_forget(file, &err), ERR_NONE);
+    cr_assert_neq(access(path, F_OK), 0);
+    cr_assert_not(crash_file_noted(file, &found));
+    (void)crash_in("a", place, true, SIGSEGV);
+    cr_assert_eq(count("a", &found), 1, "it begins anew");
+    crash_file_destroy(file);
+    crash_file_destroy(other);
+}
+
 /* ---- what the coordinator is told */
 
 #define JOB_INCARNATION "44444444-4444-4444-8444-444444444444"
@@ -226,6 +250,51 @@ Test(crash, that_nobody_can_tell_what_of_are_not_listed)
     }
     free_list(crash_list("/nonexistent", &count), 0);
     cr_assert_eq(count, 0);
+}
+
+static void write_at(const char *name, const char *text)
+{
+    char *kept_directory = directory, *kept_path = path;
+
+    directory = mem_printf("%s/job/%s", root, name);
+    path = mem_printf("%s.crashes", directory);
+    write_note(text);
+    free(directory);
+    free(path);
+    directory = kept_directory;
+    path = kept_path;
+}
+
+static void remove_at(const char *name)
+{
+    char *file = mem_printf("%s/job/%s.crashes", root, name);
+
+    cr_assert_eq(unlink(file), 0);
+    free(file);
+}
+
+Test(crash, are_listed_in_their_own_order_and_renewed)
+{
+    static const char *const names[] = {"5", "1", "9", "2", "7"};
+    const size_t count = sizeof(names) / sizeof(names[0]);
+    struct agent_registration registration = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        char *text = mem_printf("c1 " JOB_INCARNATION " a 0 %s 5\n", names[i]);
+
+        write_at(names[i], text);
+        free(text);
+    }
+    crash_list_renew(root, &registration);
+    cr_assert_eq(registration.crashes.count, count);
+    for (size_t i = 1; i < count; i++)
+        cr_assert_lt(registration.crashes.items[i - 1].partition,
+                     registration.crashes.items[i].partition);
+    for (size_t i = 0; i < count; i++)
+        remove_at(names[i]);
+    crash_list_renew(root, &registration);
+    cr_assert_eq(registration.crashes.count, 0);
+    cr_assert_null(registration.crashes.items);
 }
 
 Test(crash, a_build_is_what_the_file_holds)

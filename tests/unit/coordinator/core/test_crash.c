@@ -1,6 +1,7 @@
 /* Records whose logic ends agents (S31): whoever gets the processor is told what others have met.
  */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/schema.h"
@@ -31,6 +32,26 @@ static void report_crashes(const char *agent_id, uint32_t count)
 {
     struct agent_report report = world_report_of(&rig_world, agent_id, TASK_STATE_ACTIVE);
     report.crashes.items = make_notes(count);
+    report.crashes.count = 1;
+    world_send_report(&rig_world, agent_id, report);
+}
+
+/* All that the agent reports, with T1 of partition 4. */
+static void report_t1(const char *agent_id, int64_t t1)
+{
+    struct agent_report report = world_report_of(&rig_world, agent_id, TASK_STATE_ACTIVE);
+    for (size_t i = 0; i < report.tasks.count; i++) {
+        struct task_report *task = &report.tasks.items[i];
+        if (task->processor != 0)
+            continue;
+        cr_assert_gt(task->epoch, 0);
+        cr_assert_null(task->progress.items);
+        task->progress.items = mem_calloc(1, sizeof(*task->progress.items));
+        task->progress.count = 1;
+        task->progress.items[0] = (struct partition_progress){
+            .partition = 4, .t1 = t1, .t2 = t1, .log_start = 0, .stable_end = 100, .end = 100};
+    }
+    report.crashes.items = make_notes(1);
     report.crashes.count = 1;
     world_send_report(&rig_world, agent_id, report);
 }
@@ -116,4 +137,54 @@ Test(crash, of_a_job_of_old_or_a_forgotten_agent_are_nobodys)
     cr_assert_eq(count_told("a2", 0), 0);
     world_forget(&rig_world, "a1");
     cr_assert_eq(count_told("a2", 0), 0);
+}
+
+Test(crash, that_a_commit_has_passed_are_nobodys)
+{
+    static const int64_t t1[] = {17, 18};
+    static const uint32_t told[] = {2, 0};
+    for (size_t i = 0; i < 2; i++) {
+        if (i > 0) {
+            rig_teardown();
+            rig_setup();
+        }
+        report_t1("a1", t1[i]);
+        lose_a1();
+        cr_assert_eq(count_told("a2", 0), told[i],
+                     "T1 %lld: it was lost of something else if the record is behind",
+                     (long long)t1[i]);
+    }
+}
+
+/* One of a processor that does not own the partition any more, and one of whoever does. */
+static void report_two(uint32_t first, uint32_t second)
+{
+    struct agent_report report = world_report_of(&rig_world, "a1", TASK_STATE_ACTIVE);
+    struct crash_note *notes = mem_calloc(2, sizeof(*notes));
+    const uint32_t partitions[] = {first, second};
+    for (size_t i = 0; i < 2; i++) {
+        struct crash_note *made = make_notes(1);
+        notes[i] = *made;
+        notes[i].partition = partitions[i];
+        free(made);
+    }
+    report.crashes.items = notes;
+    report.crashes.count = 2;
+    world_send_report(&rig_world, "a1", report);
+}
+
+Test(crash, all_that_concern_the_processor_are_told)
+{
+    report_two(0, 4);
+    lose_a1();
+    cr_assert_eq(count_told("a2", 0), 4, "both records, and what it was lost of may be either");
+}
+
+Test(crash, in_another_order_are_known)
+{
+    report_two(1, 4);
+    cr_assert_eq(world_count_traced(&rig_world, "logic_crash_noted"), 2);
+    report_two(4, 1);
+    cr_assert_eq(world_count_traced(&rig_world, "logic_crash_noted"), 2);
+    cr_assert_eq(world_count_traced(&rig_world, "logic_crash_cleared"), 0);
 }
