@@ -248,6 +248,9 @@ static void take_success(struct store *store)
 {
     store_env_rest(store);
     drop_frozen(store);
+    if (store->garbage.frozen_before)
+        store->garbage.due_mono_ms = 0;
+    store->garbage.frozen_before = false;
     adopt_positions(store, store->flusher.job.positions, store->flusher.job.position_count);
     store->rows = store->meta.rows;
     store->written_ms = store->meta.sequence > 0 ? store->meta.written_ms : -1;
@@ -332,6 +335,7 @@ static void request_checkpoint(struct store *store)
     }
     store->flusher.job.clean_for = store->garbage.clean_for;
     store->flusher.job.keeps_left = store->garbage.owners.map.processors.now > 0;
+    store->flusher.job.looks_anew = store->garbage.frozen_before;
     store_flush_request(store, FLUSH_CHECKPOINT);
 }
 
@@ -341,7 +345,7 @@ void store_follow_flusher(struct store *store)
         if (!store_flush_take(store))
             return;
         store_garbage_took(store);
-        if (store->frozen != NULL)
+        if (store->frozen != NULL && !store->flush_failed)
             request_checkpoint(store); /* it has waited for that */
         return;
     }
@@ -390,6 +394,7 @@ bool store_freeze(struct store *store, const struct store_position *positions, s
     }
     store->frozen = store->live;
     store->live = store->frozen == &store->maps[0] ? &store->maps[1] : &store->maps[0];
+    store->garbage.frozen_before = store->garbage.freeze_first;
     store->garbage.freeze_first = false;
     take_positions(store, positions, count);
     if (store->garbage.running)
@@ -417,7 +422,10 @@ void store_flush_retry(struct store *store)
     if (!store->flush_failed || store->broken)
         return;
     store->flush_failed = false;
-    store_flush_request(store, FLUSH_CHECKPOINT);
+    if (store->garbage.running)
+        atomic_store(&store->flusher.hurry, true);
+    else
+        request_checkpoint(store);
 }
 
 enum err_code store_flush_wait(struct store *store, int64_t deadline_mono_ms, struct err *reterr)

@@ -264,6 +264,10 @@ static void change_meta(struct store_meta *next, const struct store_flush_job *j
     next->sequence++;
     next->written_ms = clock_wall_ms();
     next->clean_for = job->clean_for;
+    if (job->looks_anew) {
+        next->removing_for = 0;
+        next->removing.bytes = 0;
+    }
     next->positions = merge_positions(next, job, &next->position_count);
 }
 

@@ -22,7 +22,8 @@
 
 #define STEP_ROWS_MAX  2000
 #define STEP_MS_MAX    10
-#define LOOK_ROWS      64 /* between two looks at the clock */
+#define LOOK_ROWS      64 /* between two looks at the clock, unless they are large */
+#define LOOK_BYTES     (UINT64_C(256) * 1024)
 #define PAUSE_MS_MIN   20
 #define PAUSE_SHARE    9 /* times what the step took: a tenth of the time at most */
 #define RETRY_PAUSE_MS 60000
@@ -33,15 +34,18 @@ struct step {
     struct store_commit commit;
     struct store_removal *removal;
     int64_t begun_ms;
+    uint64_t unseen_rows, unseen_bytes; /* since the last look at the clock */
 };
 
-static bool is_over(const struct step *step, uint64_t looked)
+static bool is_over(struct step *step, uint64_t looked)
 {
-    if (looked >= STEP_ROWS_MAX)
+    if (looked >= step->removal->rows_max)
         return true;
-    return looked % LOOK_ROWS == 0 && looked > 0 &&
-           (atomic_load(&step->commit.store->flusher.hurry) ||
-            clock_mono_ms() - step->begun_ms >= STEP_MS_MAX);
+    if (step->unseen_rows < LOOK_ROWS && step->unseen_bytes < LOOK_BYTES)
+        return false;
+    step->unseen_rows = step->unseen_bytes = 0;
+    return atomic_load(&step->commit.store->flusher.hurry) ||
+           clock_mono_ms() - step->begun_ms >= STEP_MS_MAX;
 }
 
 static enum err_code look_at(struct step *step, MDB_val key, MDB_val value)
@@ -49,6 +53,8 @@ static enum err_code look_at(struct step *step, MDB_val key, MDB_val value)
     struct store_row_view view;
     enum err_code code = store_row_decode(key, value, &view, step->commit.reterr);
 
+    step->unseen_rows++;
+    step->unseen_bytes += key.mv_size + value.mv_size;
     if (code != ERR_NONE ||
         !store_owner_is_other(&step->removal->owners, step->commit.store->processor, &view.row))
         return code;
@@ -76,8 +82,11 @@ static enum err_code look_at_rows(struct step *step)
         return store_commit_error(&step->commit, code);
     at->bytes = 0;
     step->removal->done = code != 0;
-    if (step->removal->done) {
+    if (step->removal->done && step->removal->again) {
+        next->removing_for = 0;
+    } else if (step->removal->done) {
         next->clean_for = next->removing_for;
+        next->synced = true; /* with all before: there may be no checkpoint for long */
     } else {
         assert(key.mv_size <= sizeof(at->data));
         memcpy(at->data, key.mv_data, key.mv_size);
@@ -140,8 +149,10 @@ void store_tell_owners(struct store *store, const struct store_owners *owners)
 
     store_follow_flusher(store);
     garbage->owners = *owners;
-    if (now <= garbage->clean_for)
+    if (now <= garbage->clean_for) { /* 0: a coordinator that knows nothing of it */
+        garbage->pending = false;
         return;
+    }
     if (!store_owner_has_split(owners, store->processor, garbage->clean_for)) {
         garbage->clean_for = now; /* with the next checkpoint on disk; else it is found again */
         garbage->pending = false;
@@ -149,14 +160,25 @@ void store_tell_owners(struct store *store, const struct store_owners *owners)
     }
     garbage->pending = true;
     garbage->freeze_first = garbage->freeze_first || (grown && store->live->rows.count > 0);
+    garbage->frozen_before = garbage->frozen_before || (grown && store->frozen != NULL);
+}
+
+/* A checkpoint that found no room is waited for by nobody, and what is removed makes room for it.
+ * What was changed before the owners were told, it writes afterwards: then all is looked at anew
+ * (store_checkpoint.c). */
+static bool makes_room(const struct store *store)
+{
+    return store->flush_failed && store->flush_error.detail == MDB_MAP_FULL;
 }
 
 static bool is_due(struct store *store, int64_t now_mono_ms)
 {
     const struct store_garbage *garbage = &store->garbage;
 
-    return garbage->pending && !garbage->freeze_first && !garbage->running && !store->broken &&
-           store->frozen == NULL && now_mono_ms >= garbage->due_mono_ms;
+    if (!garbage->pending || garbage->running || store->broken ||
+        garbage->owners.map.processors.now == 0 || now_mono_ms < garbage->due_mono_ms)
+        return false;
+    return store->frozen == NULL ? !garbage->freeze_first : makes_room(store);
 }
 
 enum err_code store_remove_garbage(struct store *store, int64_t now_mono_ms, struct err *reterr)
@@ -172,19 +194,28 @@ enum err_code store_remove_garbage(struct store *store, int64_t now_mono_ms, str
     if (!is_due(store, now_mono_ms))
         return ERR_NONE;
     atomic_store(&store->flusher.hurry, false);
-    store->flusher.removal = (struct store_removal){.owners = garbage->owners};
+    store->flusher.removal = (struct store_removal){
+        .owners = garbage->owners,
+        .rows_max = STEP_ROWS_MAX >> garbage->halvings,
+        .again = garbage->freeze_first || garbage->frozen_before,
+    };
     garbage->running = true;
     store_flush_request(store, FLUSH_REMOVAL);
     return ERR_NONE;
 }
 
-/* A page that is changed is copied first, so even removing needs room. */
+/* A page that is changed is copied first, so even removing needs room; fewer rows need less. */
 static void make_room(struct store *store)
 {
+    struct store_garbage *garbage = &store->garbage;
     const uint64_t before = store->map_bytes;
 
-    if (store_env_grow(store, before * 2, NULL) == ERR_NONE && store->map_bytes > before)
-        store->garbage.due_mono_ms = 0;
+    if (store_env_grow(store, before * 2, NULL) == ERR_NONE && store->map_bytes > before) {
+        garbage->due_mono_ms = 0;
+    } else if (STEP_ROWS_MAX >> (garbage->halvings + 1) > 0) {
+        garbage->halvings++;
+        garbage->due_mono_ms = 0;
+    }
 }
 
 void store_garbage_took(struct store *store)
@@ -200,8 +231,12 @@ void store_garbage_took(struct store *store)
         garbage->removed += removal->removed;
         garbage->clean_for = store->meta.clean_for;
         garbage->pending = garbage->clean_for < garbage->owners.map.processors.now;
+        garbage->halvings = 0;
+        if (pause_ms < PAUSE_MS_MIN)
+            pause_ms = PAUSE_MS_MIN;
+        /* What is looked at again waits for the checkpoint. */
         garbage->due_mono_ms =
-            clock_mono_ms() + (pause_ms > PAUSE_MS_MIN ? pause_ms : PAUSE_MS_MIN);
+            clock_mono_ms() + (removal->done && removal->again ? RETRY_PAUSE_MS : pause_ms);
         store->rows = store->meta.rows;
         store->file_bytes = outcome->file_bytes;
         return;

@@ -304,6 +304,8 @@ enum err_code store_commit_error(struct store_commit *commit, int code);
 
 struct store_removal { /* one step, the flusher's while it runs */
     struct store_owners owners;
+    uint64_t rows_max; /* that are looked at */
+    bool again; /* what is written later may hold rows of others: this is not the last look */
     uint64_t removed;
     int64_t took_ms;
     bool done; /* there is nothing more to look at */
@@ -314,6 +316,8 @@ struct store_garbage { /* the owner's */
     uint32_t clean_for;  /* as in the meta record that the owner has seen the end of, or newer */
     bool pending;        /* there may be rows to remove */
     bool freeze_first;   /* changes of before the owners were told may be in the live map */
+    bool frozen_before;  /* and in the frozen one */
+    unsigned halvings;   /* of a step's rows, since the file had no room for it */
     bool running;        /* a step was given to the flusher */
     bool corrupt;        /* `error` says what was found */
     int64_t due_mono_ms; /* when the next step may begin */
@@ -349,6 +353,7 @@ struct store_flush_job {
     size_t position_count;
     uint32_t clean_for;
     bool keeps_left; /* positions of what has left are kept, for as long as its rows are */
+    bool looks_anew; /* removing begins at the first row again: these may be behind it */
 };
 
 struct store_flush_outcome {

@@ -10,7 +10,9 @@
 #include "agent/store_owner.h"
 #include "common/mem.h"
 
-#define PAGE_ROWS_MAX 20000 /* that are looked at for one page */
+/* That are looked at for one page, of a part: what is left out takes time as well. */
+#define PAGE_ROWS_MAX     20000
+#define PAGE_LOOKED_BYTES (UINT64_C(4) * 1024 * 1024)
 
 struct store_share {
     pthread_mutex_t lock; /* protects all below, and every use of the views' transactions */
@@ -326,6 +328,7 @@ static enum err_code read_rows(struct store_view *view, size_t bytes_max, struct
 {
     const size_t before = buf->bytes;
     uint32_t looked = 0; /* the owner may be waiting for the end of this */
+    uint64_t looked_bytes = 0;
     struct store_row_view row;
     MDB_val key, value;
     int code = mdb_cursor_get(view->cursor, &key, &value, view->begun ? MDB_NEXT : MDB_FIRST);
@@ -345,7 +348,9 @@ static enum err_code read_rows(struct store_view *view, size_t bytes_max, struct
             view->digest += row.checksum;
             (*ret_rows)++;
         }
-        if (buf->bytes - before >= bytes_max || ++looked == PAGE_ROWS_MAX)
+        looked_bytes += key.mv_size + value.mv_size;
+        if (buf->bytes - before >= bytes_max || ++looked == PAGE_ROWS_MAX ||
+            looked_bytes >= PAGE_LOOKED_BYTES)
             return ERR_NONE;
         code = mdb_cursor_get(view->cursor, &key, &value, MDB_NEXT);
     }

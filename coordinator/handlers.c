@@ -217,12 +217,16 @@ static void fill_path(uint32_t bucket, uint32_t initial, uint32_t path[33], stru
     list->count = count + 1;
 }
 
+static enum key_hash hash_of(const struct view_job *job)
+{
+    return job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ? KEY_HASH_MURMUR2 : KEY_HASH_CRC32;
+}
+
 static void place_key(struct exchange *exchange, const struct view_job *job, const char *key,
                       size_t bytes)
 {
     struct key_map map = {
-        .hash =
-            job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ? KEY_HASH_MURMUR2 : KEY_HASH_CRC32,
+        .hash = hash_of(job),
         .partitions = partition_size(job),
         .processors = processor_size(job),
     };
@@ -257,6 +261,11 @@ static void get_map(struct exchange *exchange, const struct view_job *job)
                          reason);
     else if (job->partitioner == EFFECTIVE_PARTITIONER_OPAQUE)
         exchange_problem(exchange, "partitioner_opaque", "job \"%s\": %s", job->job.name, reason);
+    else if (!key_has_place(hash_of(job), bytes))
+        exchange_problem(exchange, "partitioner_opaque",
+                         "job \"%s\": producers that place keys by crc32 put the empty one into "
+                         "any partition: look up one that is not empty",
+                         job->job.name);
     else
         place_key(exchange, job, key, bytes);
     free(key);

@@ -338,6 +338,7 @@ static enum err_code load_placements(struct store *store, struct cluster *cluste
                                               .agent_incarnation = store_column_text(statement, 3),
                                               .epoch = epoch,
                                               .activated = store_column_int(statement, 5) != 0,
+                                              .settled = store_column_int(statement, 13) != 0,
                                               .handoff = handoff,
                                               .trouble = store_column_text(statement, 6),
                                               .reason = store_column_text(statement, 7),

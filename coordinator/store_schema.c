@@ -310,6 +310,11 @@ static const char *const migrations[] = {
 
     "ALTER TABLE placements ADD COLUMN bounds TEXT;", /* [topic,partition,bound,records] of each;
                                                          records -1: not counted; NULL: none */
+
+    /* ---- 15: whether a processor has ever been active; what is not known so is not settled */
+
+    "ALTER TABLE placements ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE placements SET settled = activated;",
 };
 
 int store_schema_version(void)
@@ -391,13 +396,14 @@ static const char *const statements[STORE_STATEMENT_COUNT] = {
 
     [STORE_PLACEMENT_PUT] =
         "INSERT INTO placements (job, processor, agent, agent_incarnation, epoch, activated,"
-        " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+        " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds, settled)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
         " ON CONFLICT (job, processor) DO UPDATE SET agent = ?3, agent_incarnation = ?4,"
         " epoch = ?5, activated = ?6, trouble = ?7, reason = ?8, changed_at = ?9, handoff = ?10,"
-        " paused_t1 = ?11, chosen = ?12, bounds = ?13",
+        " paused_t1 = ?11, chosen = ?12, bounds = ?13, settled = ?14",
     [STORE_PLACEMENT_LIST] = "SELECT job, processor, agent, agent_incarnation, epoch, activated,"
-                             " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds"
+                             " trouble, reason, changed_at, handoff, paused_t1, chosen, bounds,"
+                             " settled"
                              " FROM placements",
     [STORE_OFFSETS_CLEAR] = "DELETE FROM offsets WHERE job = ?1 AND processor = ?2",
     [STORE_OFFSET_PUT] = "INSERT INTO offsets (job, processor, topic, partition, t0, t1, t2, at)"

@@ -156,6 +156,7 @@ static enum err_code write_placement(struct store *store, const struct placement
     store_bind_text(statement, 12, chosen);
     char *bounds = store_print_bounds(row);
     store_bind_text(statement, 13, bounds);
+    store_bind_int(statement, 14, row->settled);
     enum err_code code = store_run(store, STORE_PLACEMENT_PUT, reterr);
     free(bounds);
     free(chosen);

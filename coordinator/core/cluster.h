@@ -423,10 +423,11 @@ struct processor *cluster_nascent(const struct job *job);
 /* The processor that this one was split from, or is; itself: from none. */
 uint32_t cluster_parent(const struct job *job, uint32_t processor);
 /* So many processors need nothing of those that they were split from: what is left of their rows
- * there may go. */
+ * there may go. Each of them has been active once. */
 uint32_t cluster_settled(const struct job *job);
-/* What the split under way makes, or has made, until it is over; NULL: there is none. */
-struct processor *cluster_split_child(const struct job *job);
+/* The first that this one is being, or was, split into and that has never been active since: the
+ * parent may be the only one that has its state. NULL: there is none. */
+struct processor *cluster_split_child(const struct job *job, uint32_t parent);
 /* N0 = M0 * 2^j: partitions and processors have one tree, and no key changes its processor when
  * partitions are added (D2). Elsewhere nothing is inherited: what lies in a partition is its
  * owner's. */
@@ -454,6 +455,9 @@ void cluster_document(const struct cluster *cluster, const struct agent *agent,
 void cluster_describe_seeds(const struct cluster *cluster, const struct job *job,
                             const struct processor *processor, const struct agent *agent,
                             struct document_task *task);
+/* It has never been active, and somebody can give it what the split took away from its parent. */
+bool cluster_parent_gives(const struct cluster *cluster, const struct job *job,
+                          const struct processor *processor);
 /* Where the logic has crashed other agents, in the agent's task if it is the owner's. */
 void cluster_describe_crashes(const struct cluster *cluster, const struct job *job,
                               const struct agent *agent, struct document_task *task);

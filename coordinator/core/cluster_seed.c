@@ -7,7 +7,8 @@
  * target of a hand-over that learns is asked by nobody.
  *
  * Who is to have what a split takes away from a processor is given that part of it, by the same
- * holders, until the split is over: the parent's state is the only other place where it is.
+ * holders, until it has been active once, however the split has ended: the parent's state is the
+ * only other place where it is. A parent gives to one at a time, the first.
  *
  * A token is of one reader, in one start of its agent and one of the coordinator: a hash of who it
  * is under a secret of this run. So it is the same in the documents of both sides without being
@@ -148,20 +149,11 @@ static void describe_same(const struct cluster *cluster, const struct job *job,
     }
 }
 
-/* The processor that is being split off from that one; NULL: none. */
-static const struct processor *child_of(const struct job *job, uint32_t processor)
-{
-    const struct processor *child = cluster_split_child(job);
-    return child != NULL && cluster_parent(job, child->placement.processor) == processor ? child
-                                                                                         : NULL;
-}
-
-/* The processor that this one is being split off from; NULL: none. */
+/* The processor that this one needs its state of; NULL: none. */
 static const struct processor *parent_of(const struct job *job, const struct processor *processor)
 {
-    return processor == cluster_split_child(job)
-               ? &job->processors.items[cluster_parent(job, processor->placement.processor)]
-               : NULL;
+    uint32_t parent = cluster_parent(job, processor->placement.processor);
+    return processor == cluster_split_child(job, parent) ? &job->processors.items[parent] : NULL;
 }
 
 /* Those who have the state that this one is a part of. */
@@ -194,7 +186,7 @@ void cluster_describe_seeds(const struct cluster *cluster, const struct job *job
 {
     struct holders holders = list_holders(cluster, job, processor);
     const struct holder *own = find_holder(&holders, agent->row.agent_id);
-    const struct processor *child = child_of(job, task->processor);
+    const struct processor *child = cluster_split_child(job, task->processor);
     const struct processor *parent = parent_of(job, processor);
     if (own != NULL && holders.count > 1)
         describe_same(cluster, job, &holders, own, task);
@@ -205,6 +197,20 @@ void cluster_describe_seeds(const struct cluster *cluster, const struct job *job
     if (task->sources.count > 0)
         task->seed_token = make_token(cluster, job, task->processor, own);
     free(holders.items);
+}
+
+bool cluster_parent_gives(const struct cluster *cluster, const struct job *job,
+                          const struct processor *processor)
+{
+    const struct processor *parent = parent_of(job, processor);
+    if (parent == NULL)
+        return false;
+    struct holders holders = list_holders(cluster, job, parent);
+    bool gives = false;
+    for (size_t i = 0; i < holders.count; i++)
+        gives = gives || holders.items[i].gives;
+    free(holders.items);
+    return gives;
 }
 
 /* ---- changes */
@@ -232,12 +238,11 @@ static uint64_t mix_holders(const struct cluster *cluster, const struct job *job
 uint64_t cluster_digest_seeds(const struct cluster *cluster, const struct job *job,
                               const struct processor *processor)
 {
-    const struct processor *child = child_of(job, processor->placement.processor);
+    const struct processor *child = cluster_split_child(job, processor->placement.processor);
     const struct processor *parent = parent_of(job, processor);
     uint64_t digest = mix_holders(cluster, job, processor, 2, UINT64_C(14695981039346656037));
     if (parent != NULL)
         digest = mix_holders(cluster, job, parent, 1, mix(digest, "parent"));
-    /* When its split is over what it has left behind may go. */
     if (child != NULL)
         digest = mix_holders(cluster, job, child, 1, mix(digest, "child"));
     return digest;

@@ -18,23 +18,29 @@ uint32_t cluster_parent(const struct job *job, uint32_t processor)
                : linhash_parent(processor, job->row.processors_initial);
 }
 
-/* One split of a job goes on at a time, so only the newest can be without its state. */
-uint32_t cluster_settled(const struct job *job)
+/* However its split has ended: one that failed has left it without what only the parent has. */
+static bool is_settled(const struct job *job, const struct processor *processor)
 {
-    const struct processor *child = cluster_split_child(job);
-    return child != NULL ? child->placement.processor : job->row.processors;
+    return processor->placement.settled ||
+           processor->placement.processor < job->row.processors_initial;
 }
 
-struct processor *cluster_split_child(const struct job *job)
+uint32_t cluster_settled(const struct job *job)
 {
-    uint32_t count = job->row.processors;
-    if (job->nascent)
-        return cluster_nascent(job);
-    if (count == 0 || job->processors.count < count)
-        return NULL;
-    struct processor *newest = &job->processors.items[count - 1];
-    return newest->handoff != NULL && newest->handoff->row.kind == HANDOFF_KIND_SPLIT ? newest
-                                                                                      : NULL;
+    uint32_t count = 0;
+    while (count < job->processors.count && is_settled(job, &job->processors.items[count]))
+        count++;
+    return count;
+}
+
+struct processor *cluster_split_child(const struct job *job, uint32_t parent)
+{
+    for (size_t i = (size_t)parent + 1; i < job->processors.count + job->nascent; i++) {
+        struct processor *child = &job->processors.items[i];
+        if (!is_settled(job, child) && cluster_parent(job, (uint32_t)i) == parent)
+            return child;
+    }
+    return NULL;
 }
 
 bool cluster_keeps_keys(const struct job *job)

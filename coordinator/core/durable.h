@@ -77,6 +77,7 @@ struct placement_row {
     char *agent_incarnation; /* that the epoch was given to */
     uint64_t epoch;          /* 0: never had an owner */
     bool activated;          /* the owner has reported ACTIVE under this epoch */
+    bool settled;            /* an owner has, under any: it had all that the split gave it */
     uint64_t handoff;        /* that the placement came by; 0: none */
     char *trouble; /* "fenced", or the code of the problem that it failed with, while an event says
                       so and none says that it is over; NULL: none */

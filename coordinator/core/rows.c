@@ -202,7 +202,7 @@ static bool placement_equal(const struct placement_row *a, const struct placemen
     return rows_text_equal(a->job, b->job) && a->processor == b->processor &&
            rows_text_equal(a->agent, b->agent) &&
            rows_text_equal(a->agent_incarnation, b->agent_incarnation) && a->epoch == b->epoch &&
-           a->activated == b->activated && a->handoff == b->handoff &&
+           a->activated == b->activated && a->settled == b->settled && a->handoff == b->handoff &&
            rows_text_equal(a->trouble, b->trouble) && rows_text_equal(a->reason, b->reason) &&
            a->changed_at == b->changed_at &&
            rows_offsets_equal(a->paused_t1.items, a->paused_t1.count, b->paused_t1.items,

@@ -7,6 +7,7 @@
 #include "api/schema.h"
 #include "common/mem.h"
 #include "coordinator/core/handoff.h"
+#include "coordinator/core/step_job.h"
 #include "coordinator/core/step_recovery.h"
 
 /* Of a failed task that names no problem. */
@@ -21,7 +22,8 @@ static void set_trouble(struct step *step, struct processor *processor, const ch
     step_change(step, &change);
 }
 
-static void is_active(struct step *step, struct processor *processor, const struct agent *agent)
+static void is_active(struct step *step, const struct job *job, struct processor *processor,
+                      const struct agent *agent)
 {
     int64_t now_ms = step->event->now_ms;
     const struct placement_row *placement = &processor->placement;
@@ -34,15 +36,18 @@ static void is_active(struct step *step, struct processor *processor, const stru
     }
     if (placement->activated && placement->trouble == NULL)
         return;
-    bool first = !placement->activated;
+    bool first = !placement->activated, settled = placement->settled;
     struct change change = step_placement_change(processor);
     change.placement.activated = true;
+    change.placement.settled = true;
     if (first) {
         step_note_active(step, processor, &change);
         step_note_chosen(step, processor, &change);
     }
     rows_text_set(&change.placement.trouble, NULL);
     step_change(step, &change);
+    if (!settled && placement->processor >= job->row.processors_initial)
+        step_job_renew_documents(step, job); /* what it needed of its parent may go */
     step_event(step,
                (struct event_about){first ? "processor_active" : "processor_recovered",
                                     .processor = processor, .agent = agent->row.agent_id},
@@ -112,7 +117,7 @@ static void judge(struct step *step, struct job *job, struct processor *processo
     if (step_handoff_owner_reported(step, processor))
         return;
     if (report->state == TASK_STATE_ACTIVE) {
-        is_active(step, processor, agent);
+        is_active(step, job, processor, agent);
         return;
     }
     processor->active_since_ms = 0;

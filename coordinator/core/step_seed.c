@@ -31,19 +31,23 @@ static void look_at_one(struct step *step, const struct job *job, struct process
     renew_holders(step, processor);
 }
 
-/* In a split parent and child depend on each other's. */
+/* What was split off and its parent depend on each other's; of several it is one after another. */
 static void look_at(struct step *step, const char *job_name, uint32_t number)
 {
     const struct job *job = cluster_job(step->cluster, job_name);
     if (job == NULL || number >= job->processors.count + job->nascent)
         return;
     uint32_t parent = cluster_parent(job, number);
-    struct processor *child = cluster_split_child(job);
+    struct processor *child = cluster_split_child(job, number);
     look_at_one(step, job, &job->processors.items[number]);
-    if (parent != number && parent < job->processors.count)
-        look_at_one(step, job, &job->processors.items[parent]);
-    if (child != NULL && cluster_parent(job, child->placement.processor) == number)
+    if (child != NULL)
         look_at_one(step, job, child);
+    if (parent == number || parent >= job->processors.count)
+        return;
+    look_at_one(step, job, &job->processors.items[parent]);
+    struct processor *sibling = cluster_split_child(job, parent);
+    if (sibling != NULL)
+        look_at_one(step, job, sibling);
 }
 
 static void look_at_job(struct step *step, const char *job_name)
@@ -77,21 +81,9 @@ static void look_at_splits(struct step *step)
 {
     for (size_t i = 0; i < step->cluster->jobs.count; i++) {
         const struct job *job = step->cluster->jobs.items[i];
-        const struct processor *child = cluster_split_child(job);
-        if (child != NULL)
-            look_at(step, job->row.name, child->placement.processor);
+        for (size_t p = job->row.processors_initial; p < job->processors.count + job->nascent; p++)
+            look_at(step, job->row.name, (uint32_t)p);
     }
-}
-
-/* The parent gives nothing any more when it is over, and all agents of the job are told how many
- * processors have what they need. */
-static void look_at_split(struct step *step, const struct handoff_row *row)
-{
-    const struct job *job = cluster_job(step->cluster, row->job);
-    bool over = row->state == HANDOFF_STATE_DONE || row->state == HANDOFF_STATE_FAILED;
-    look_at(step, row->job, (uint32_t)row->parent);
-    if (over && job != NULL)
-        step_job_renew_documents(step, job);
 }
 
 void step_renew_seeds(struct step *step)
@@ -115,7 +107,7 @@ void step_renew_seeds(struct step *step)
         case CHANGE_HANDOFF:
             look_at(step, change->handoff.job, change->handoff.processor);
             if (change->handoff.kind == HANDOFF_KIND_SPLIT)
-                look_at_split(step, &change->handoff);
+                look_at(step, change->handoff.job, (uint32_t)change->handoff.parent);
             break;
         case CHANGE_STANDBY:
         case CHANGE_STANDBY_REMOVED:

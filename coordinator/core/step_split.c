@@ -368,12 +368,15 @@ void step_split_source_reported(struct step *step, struct job *job,
 
 /* ---- after it */
 
-/* It is tried again there, and a loss of the target is seen to as any owner's. But records that are
- * gone do not come back, and the next split need not wait for that. */
+/* It is tried again there, and a loss of the target is seen to as any owner's. Records that are
+ * gone do not come back; but while a copy of the parent's state can be had they are not needed.
+ * Else the next split need not wait for that. */
 bool step_split_target_failed(struct step *step, struct handoff *handoff,
                               const struct task_report *report)
 {
-    if (!handoff_is_hopeless(step_failure_code(report)))
+    const struct job *job = cluster_job(step->cluster, handoff->row.job);
+    if (!handoff_is_hopeless(step_failure_code(report)) ||
+        cluster_parent_gives(step->cluster, job, &job->processors.items[handoff->row.processor]))
         return false;
     char *failure = step_describe_failure(report);
     step_handoff_end(step, handoff, HANDOFF_STATE_FAILED, failure, NULL);

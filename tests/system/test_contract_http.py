@@ -456,6 +456,10 @@ def test_contract_map_and_keys(api, broker, spec, unique):
             assert place["path"] == [place["partition"]]
         place = api.get(f"/v1/jobs/{name}/map?key=AP8%3D&key_encoding=base64").json
         assert place["partition"] == places[b"\x00\xff"] and place["key"] == "AP8="
+        if ours == "crc32":  # librdkafka puts the empty key anywhere
+            api.refused("GET", f"/v1/jobs/{name}/map?key=", 409, "partitioner_opaque")
+        else:
+            assert api.get(f"/v1/jobs/{name}/map?key=").json["key"] == ""
         for query in ("key=a&key_encoding=hex", "key=AP8&key_encoding=base64", "key_encoding=base64"):
             api.refused("GET", f"/v1/jobs/{name}/map?{query}", 400, "invalid_query")
         delete_and_wait(api, name)

@@ -146,6 +146,7 @@ Test(store_handoff, older_database_is_brought_up_to_date)
         "ALTER TABLE operations DROP COLUMN count_before;"
         "ALTER TABLE operations DROP COLUMN count_reached;"
         "DROP TABLE settle_windows; ALTER TABLE placements DROP COLUMN bounds;"
+        "ALTER TABLE placements DROP COLUMN settled;"
         "DROP TABLE skips; ALTER TABLE placements DROP COLUMN chosen; DROP TABLE group_holds;");
     static const char *const drain[] = {"state",       "on_deadline", "until_restart", "overdue",
                                         "processors",  "reason",      "actor",         "error",

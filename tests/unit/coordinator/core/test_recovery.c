@@ -562,6 +562,14 @@ Test(recovery, up_to_where_a_processor_inherits_is_in_its_stamp)
     cr_assert_eq(world_count_traced(&old, "job_not_recovered"), 0);
 }
 
+Test(recovery, what_nobody_has_reported_active_may_need_its_parents_state)
+{
+    recover_grown(33);
+    cr_assert_eq(cluster_settled(cluster_job(&old.cluster, "j")), 4);
+    world_calm_down(&old, both);
+    cr_assert_eq(cluster_settled(cluster_job(&old.cluster, "j")), 5);
+}
+
 Test(recovery, up_to_where_a_processor_inherits_is_not_guessed)
 {
     recover_grown(API_UNKNOWN, NULL);

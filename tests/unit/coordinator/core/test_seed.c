@@ -134,6 +134,21 @@ Test(seed, what_a_split_makes_is_told_of_the_parents_copies_until_it_is_over)
     expect_part("a2", 0);
 }
 
+Test(seed, what_a_split_has_made_is_told_of_them_until_it_is_active)
+{
+    rig_expand(5);
+    world_report(&rig_world, "a2", TASK_STATE_ACTIVE);
+    world_report(&rig_world, "a1", TASK_STATE_ACTIVE);
+    rig_expect_state(4, HANDOFF_STATE_RELEASED);
+    world_deregister(&rig_world, "a2", 2);
+    world_forget(&rig_world, "a2");
+    cr_assert_null(rig_handoff(4), "the split has ended, its processor has never worked");
+    for (int i = 0; i < 100 && rig_placement(4)->agent == NULL; i++)
+        world_pass(&rig_world, 1000);
+    cr_assert_not_null(rig_placement(4)->agent);
+    expect_part(rig_placement(4)->agent, 1);
+}
+
 Test(seed, tokens_are_of_one_reader_one_start_and_one_run)
 {
     begin();

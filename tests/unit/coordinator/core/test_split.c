@@ -137,6 +137,41 @@ Test(split, what_it_leaves_behind_may_go_when_it_is_over)
     cr_assert_gt(after, before, "the parent's owner is told, though nothing else changes for it");
 }
 
+/* Its target is taken out of the cluster's books, which ends the split, not what it needs. */
+Test(split, what_it_leaves_behind_stays_when_it_has_failed)
+{
+    uint64_t decision;
+    bring_to(HANDOFF_STATE_ACTIVATING);
+    world_deregister(&rig_world, "a2", 2);
+    world_forget(&rig_world, "a2");
+    world_expect_status(&rig_world, 204);
+    cr_assert_null(rig_handoff(4));
+    cr_assert_eq(settled_at("a1", &decision), 4, "nobody has its rows");
+    world_restart(&rig_world);
+    cr_assert_eq(settled_at("a1", &decision), 4);
+    world_calm_down(&rig_world, rig_a1);
+    cr_assert(rig_placement(4)->activated);
+    cr_assert_eq(settled_at("a1", &decision), 5);
+    world_deregister(&rig_world, "a1", 1);
+    world_register(&rig_world, "a1", 11);
+    cr_assert_not(rig_placement(4)->activated);
+    cr_assert_eq(settled_at("a1", &decision), 5, "once is enough");
+}
+
+/* Records that are gone are not needed while somebody has what they added up to. */
+Test(split, history_that_is_gone_does_not_end_it_while_the_parent_gives)
+{
+    uint64_t decision;
+    bring_to(HANDOFF_STATE_ACTIVATING);
+    rig_fail("a2", "history_incomplete");
+    rig_expect_state(4, HANDOFF_STATE_ACTIVATING);
+    cr_assert_str_eq(rig_placement(4)->trouble, "history_incomplete");
+    cr_assert_eq(settled_at("a1", &decision), 4);
+    world_calm_down(&rig_world, rig_both);
+    cr_assert_eq(operation()->state, OPERATION_STATE_SUCCEEDED);
+    cr_assert_eq(settled_at("a1", &decision), 5);
+}
+
 Test(split, several_run_one_after_another)
 {
     rig_add_established();
