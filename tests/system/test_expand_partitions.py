@@ -10,6 +10,7 @@ from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
 LIMIT_S = 90
+START_MS = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -185,6 +186,18 @@ def test_expand_a_record_that_belongs_to_another_processor_stops_it(job):
     made.put(expect=200, on_error="skip")
     made.broker.produce(made.input, [(good, b"3", 4)])
     assert outputs_of(made, 3) == [(good, b"1"), (good, b"2"), (good, b"3")]
+
+
+def test_expand_state_ttl_goes_by_records_of_other_processors_too(job):
+    made = job(logic={"kind": "builtin", "name": "count"}, state_ttl="1m", on_error="skip")
+    (stray,), (good,) = keys_of(1, 4, 8), keys_of(4, 4, 8)
+    expand(made, 8)
+    producer = Producer({"bootstrap.servers": made.broker.bootstrap})
+    for key, seconds in ((good, 0), (good, 30), (stray, 120), (good, 30)):
+        producer.produce(made.input, b"x", key, partition=4, timestamp=START_MS + seconds * 1000)
+    assert producer.flush(LIMIT_S) == 0
+    # Its own records alone would not have let the state die.
+    assert outputs_of(made, 3) == [(good, b"1"), (good, b"2"), (good, b"1")]
 
 
 def test_expand_refuses_what_can_not_be(job):
