@@ -564,7 +564,7 @@ Test(recovery, up_to_where_a_processor_inherits_is_in_its_stamp)
 
 Test(recovery, what_nobody_has_reported_active_may_need_its_parents_state)
 {
-    recover_grown(33);
+    recover_grown(33, NULL);
     cr_assert_eq(cluster_settled(cluster_job(&old.cluster, "j")), 4);
     world_calm_down(&old, both);
     cr_assert_eq(cluster_settled(cluster_job(&old.cluster, "j")), 5);
