@@ -68,7 +68,7 @@ def test_expand_removes_what_it_has_left_behind(broker, daemons, unique):
     assert data.stat().st_size <= size * 1.02, "they have taken the room of those that went"
 
     first.restart()
-    job.wait_active()
+    job.wait_active(2)
     sent.send_keys(0, KEYS)
     wait_until(lambda: rows_of(job) == keys, LIMIT_S, "no row has come or gone")
     assert job.processors()[0]["garbage_rows"] == 0, "it is not looked for again"
