@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "common/strbuf.h"
 #include "coordinator/store.h"
 
 /* "batn" in the database's header: SQLite and file(1) show it, and a foreign database is known by
@@ -160,6 +161,21 @@ enum err_code store_remove_standby(struct store *store, const struct standby_row
                                    struct err *reterr) MUSTCHECK;
 enum err_code store_load_standbys(struct store *store, struct cluster *cluster,
                                   struct err *reterr) MUSTCHECK;
+
+/* ---- lists of offsets in one column (store_list.c) */
+
+struct store_list_row {
+    uint32_t topic, partition;
+    int64_t numbers[2]; /* one or both are used */
+};
+/* Appends a row with so many numbers; the buffer is empty at first. */
+void store_list_add(struct strbuf *text, size_t numbers, const struct store_list_row *row);
+char *store_list_end(struct strbuf *text); /* heap; NULL: the list is empty */
+/* Gives each row to `take`. False: it is something else than store_list_add writes, topic or
+ * partition are more than any job has, or `take` has refused one. */
+bool store_list_read(const char *text, size_t numbers,
+                     bool (*take)(void *arg, const struct store_list_row *row),
+                     void *arg) MUSTCHECK;
 
 /* ---- what people decide about records and committed offsets (store_skip.c) */
 

@@ -1,8 +1,5 @@
 /* What people hold back, and where it stood then. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/mem.h"
 #include "common/strbuf.h"
@@ -24,56 +21,44 @@ void store_read_hold(sqlite3_stmt *statement, int first, struct hold *ret_hold)
                               .changed_at = store_column_known(statement, first + 3)};
 }
 
-/* ---- "[[0,4,1000],[0,5,990]]" */
+/* ---- offsets of inputs: topic, partition, offset */
 
 char *store_print_offsets(const struct input_offset *items, size_t count)
 {
     struct strbuf text = {0};
-    if (count == 0)
-        return NULL;
     for (size_t i = 0; i < count; i++)
-        strbuf_printf(&text, "%s[%u,%u,%" PRId64 "]", i > 0 ? "," : "[", items[i].topic,
-                      items[i].partition, items[i].offset);
-    strbuf_printf(&text, "]");
-    return strbuf_take(&text);
+        store_list_add(
+            &text, 1,
+            &(struct store_list_row){items[i].topic, items[i].partition, {items[i].offset}});
+    return store_list_end(&text);
 }
 
-/* One "[0,4,1000]"; NULL: it is none. */
-static const char *parse_one(const char *text, struct input_offset *ret_t1)
+struct offsets {
+    struct input_offset *items;
+    size_t count, capacity;
+};
+
+static bool take_offset(void *arg, const struct store_list_row *read)
 {
-    int bytes = 0;
-    int64_t offset;
-    uint32_t topic, partition;
-    if (sscanf(text, "[%" SCNu32 ",%" SCNu32 ",%" SCNd64 "]%n", &topic, &partition, &offset,
-               &bytes) != 3 ||
-        bytes == 0 || topic >= API_INPUTS_MAX || partition >= API_PARTITIONS_MAX || offset < 0)
-        return NULL;
-    *ret_t1 = (struct input_offset){.topic = topic, .partition = partition, .offset = offset};
-    return text + bytes;
+    struct offsets *offsets = arg;
+    if (read->numbers[0] < 0)
+        return false;
+    offsets->items =
+        mem_grow(offsets->items, offsets->count, &offsets->capacity, sizeof(*offsets->items));
+    offsets->items[offsets->count++] = (struct input_offset){
+        .topic = read->topic, .partition = read->partition, .offset = read->numbers[0]};
+    return true;
 }
 
 bool store_parse_offsets(const char *text, struct input_offset **ret_items, size_t *ret_count)
 {
-    struct input_offset *items = NULL;
-    size_t count = 0, capacity = 0;
-    bool valid = *text == '\0' || *text == '[';
-    const char *at = text;
-    while (valid && *at != '\0' && strcmp(at, "]") != 0) {
-        struct input_offset t1;
-        const char *end = parse_one(at + 1, &t1); /* behind '[' at first, then ',' */
-        valid = end != NULL && (*end == ',' || strcmp(end, "]") == 0);
-        if (!valid)
-            break;
-        items = mem_grow(items, count, &capacity, sizeof(*items));
-        items[count++] = t1;
-        at = end;
-    }
-    if (!valid) {
-        free(items);
+    struct offsets offsets = {0};
+    if (!store_list_read(text, 1, take_offset, &offsets)) {
+        free(offsets.items);
         return false;
     }
-    *ret_items = items;
-    *ret_count = count;
+    *ret_items = offsets.items;
+    *ret_count = offsets.count;
     return true;
 }
 

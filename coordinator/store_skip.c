@@ -1,8 +1,5 @@
 /* Records that are passed, and committed offsets that were chosen, on disk. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/mem.h"
 #include "common/strbuf.h"
@@ -60,53 +57,38 @@ enum err_code store_load_skips(struct store *store, struct cluster *cluster, str
     }
 }
 
-/* ---- "[[0,4,1000,990],[0,5,-1,990]]" */
+/* ---- chosen offsets: topic, partition, what was found there, what was chosen */
 
 char *store_print_chosen(const struct placement_row *row)
 {
     struct strbuf text = {0};
-    if (row->chosen.count == 0)
-        return NULL;
     for (size_t i = 0; i < row->chosen.count; i++) {
         const struct chosen_offset *chosen = &row->chosen.items[i];
-        strbuf_printf(&text, "%s[%u,%u,%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "[", chosen->topic,
-                      chosen->partition, chosen->found, chosen->offset);
+        store_list_add(&text, 2,
+                       &(struct store_list_row){
+                           chosen->topic, chosen->partition, {chosen->found, chosen->offset}});
     }
-    strbuf_printf(&text, "]");
-    return strbuf_take(&text);
+    return store_list_end(&text);
 }
 
-/* One "[0,4,1000,990]"; NULL: it is none. */
-static const char *parse_one(const char *text, struct chosen_offset *ret_chosen)
+static bool take_chosen(void *arg, const struct store_list_row *read)
 {
-    int bytes = 0;
-    struct chosen_offset chosen;
-    if (sscanf(text, "[%" SCNu32 ",%" SCNu32 ",%" SCNd64 ",%" SCNd64 "]%n", &chosen.topic,
-               &chosen.partition, &chosen.found, &chosen.offset, &bytes) != 4 ||
-        bytes == 0 || chosen.topic >= API_INPUTS_MAX || chosen.partition >= API_PARTITIONS_MAX ||
-        chosen.found < API_UNKNOWN || chosen.offset < 0)
-        return NULL;
-    *ret_chosen = chosen;
-    return text + bytes;
+    struct placement_row *row = arg;
+    if (read->numbers[0] < API_UNKNOWN || read->numbers[1] < 0)
+        return false;
+    row->chosen.items =
+        mem_realloc(row->chosen.items, row->chosen.count + 1, sizeof(*row->chosen.items));
+    row->chosen.items[row->chosen.count++] = (struct chosen_offset){.topic = read->topic,
+                                                                    .partition = read->partition,
+                                                                    .found = read->numbers[0],
+                                                                    .offset = read->numbers[1]};
+    return true;
 }
 
 bool store_parse_chosen(const char *text, struct placement_row *row)
 {
-    size_t capacity = 0;
-    bool valid = *text == '\0' || *text == '[';
-    const char *at = text;
-    while (valid && *at != '\0' && strcmp(at, "]") != 0) {
-        struct chosen_offset chosen;
-        const char *end = parse_one(at + 1, &chosen); /* behind '[' at first, then ',' */
-        valid = end != NULL && (*end == ',' || strcmp(end, "]") == 0);
-        if (!valid)
-            break;
-        row->chosen.items =
-            mem_grow(row->chosen.items, row->chosen.count, &capacity, sizeof(struct chosen_offset));
-        row->chosen.items[row->chosen.count++] = chosen;
-        at = end;
-    }
-    if (!valid)
-        free(row->chosen.items);
-    return valid;
+    if (store_list_read(text, 2, take_chosen, row))
+        return true;
+    free(row->chosen.items);
+    return false;
 }
