@@ -3,19 +3,11 @@
 
 struct store_owners task_garbage_owners_with(const struct task_thread *thread, uint32_t processors)
 {
-    const struct document_job *job = &thread->job;
-    enum effective_partitioner partitioner = job->partitioner;
+    struct store_owners owners = {0};
 
-    if (processors < job->processors_initial)
-        return (struct store_owners){0};
-    return (struct store_owners){
-        .map = {.hash =
-                    partitioner == EFFECTIVE_PARTITIONER_CRC32 ? KEY_HASH_CRC32 : KEY_HASH_MURMUR2,
-                .partitions = {.initial = job->partitions_initial, .now = job->partitions},
-                .processors = {.initial = job->processors_initial, .now = processors}},
-        .hashed = partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ||
-                  partitioner == EFFECTIVE_PARTITIONER_CRC32,
-    };
+    if (processors >= thread->job.processors_initial)
+        owners.hashed = task_told_map(&thread->job, processors, &owners.map);
+    return owners;
 }
 
 /*

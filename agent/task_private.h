@@ -148,6 +148,9 @@ bool task_told_same_skips(const struct document_task *a, const struct document_t
 int64_t task_told_origin(const struct document_job *job, uint32_t topic, uint32_t partition);
 bool task_told_holds(const struct uint_list *list, uint32_t number);
 /* Up to where ancestors count, of thread->desired, which is new. */
+/* The job's map when it has so many processors. False: nobody knows the keys' hash, and where they
+ * belong. */
+bool task_told_map(const struct document_job *job, uint32_t processors, struct key_map *ret_map);
 void task_told_bounds(struct task_thread *thread);
 /* The settle windows of thread->job, which is new. */
 void task_told_windows(struct task_thread *thread);

@@ -183,19 +183,6 @@ static bool apply(struct task_thread *thread, size_t index, const struct baton_r
 
 #define NO_PLACE UINT32_MAX
 
-/* False: nobody can tell where keys belong. */
-static bool make_map(const struct document_job *job, struct key_map *ret_map)
-{
-    *ret_map = (struct key_map){
-        .hash =
-            job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ? KEY_HASH_MURMUR2 : KEY_HASH_CRC32,
-        .partitions = {.initial = job->partitions_initial, .now = job->partitions},
-        .processors = {.initial = job->processors_initial, .now = job->processors},
-    };
-    return job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ||
-           job->partitioner == EFFECTIVE_PARTITIONER_CRC32;
-}
-
 /* The partition that the record's key belongs to by the present number of partitions; NO_PLACE: the
  * topic was never expanded, or nobody can tell. */
 static uint32_t place_key(const struct task_thread *thread, const struct baton_record *record)
@@ -203,7 +190,7 @@ static uint32_t place_key(const struct task_thread *thread, const struct baton_r
     struct key_map map;
 
     if (thread->job.partitions == thread->job.partitions_initial || record->key.data == NULL ||
-        !make_map(&thread->job, &map))
+        !task_told_map(&thread->job, thread->job.processors, &map))
         return NO_PLACE;
     if (!key_has_place(map.hash, record->key.bytes))
         return NO_PLACE;
@@ -228,7 +215,7 @@ static enum task_verdict judge_key(const struct task_thread *thread, size_t inde
 {
     struct key_map map;
 
-    if (place != NO_PLACE && make_map(&thread->job, &map))
+    if (place != NO_PLACE && task_told_map(&thread->job, thread->job.processors, &map))
         return task_judge_key(&thread->core, index, &map, place, offset);
     return task_is_inherited(&thread->core.partitions[index]) ? TASK_VERDICT_PASS
                                                               : TASK_VERDICT_APPLY;

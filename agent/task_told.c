@@ -108,6 +108,20 @@ bool task_told_holds(const struct uint_list *list, uint32_t number)
     return false;
 }
 
+/* ---- where keys belong */
+
+bool task_told_map(const struct document_job *job, uint32_t processors, struct key_map *ret_map)
+{
+    *ret_map = (struct key_map){
+        .hash =
+            job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ? KEY_HASH_MURMUR2 : KEY_HASH_CRC32,
+        .partitions = {.initial = job->partitions_initial, .now = job->partitions},
+        .processors = {.initial = job->processors_initial, .now = processors},
+    };
+    return job->partitioner == EFFECTIVE_PARTITIONER_MURMUR2 ||
+           job->partitioner == EFFECTIVE_PARTITIONER_CRC32;
+}
+
 /* ---- ancestors that others own */
 
 /* Those of thread->desired. */
