@@ -1,5 +1,5 @@
 /* What a split leaves behind: removed little by little, nothing else, and over kills. */
-#include "store_fixture.h"
+#include "garbage_rig.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -11,144 +11,15 @@
 #include "agent/store_owner.h"
 #include "common/clock.h"
 
-#define OWN      3 /* of the fixture */
-#define ROWS_MAX 20000
-
-static struct store_fixture fixture;
-
-static struct store_owners owners_of(uint32_t partitions, uint32_t processors)
-{
-    return (struct store_owners){
-        .map = {.hash = KEY_HASH_MURMUR2,
-                .partitions = {.initial = 16, .now = partitions},
-                .processors = {.initial = 4, .now = processors}},
-        .hashed = true,
-    };
-}
-
-static void setup(void)
-{
-    fixture_init(&fixture);
-    fixture.config.owners = owners_of(16, 4);
-}
-
-static void teardown(void)
-{
-    fixture_finish(&fixture);
-}
-
-TestSuite(store_garbage, .init = setup, .fini = teardown, .timeout = 60);
-
-static struct store_row row_at(uint32_t root, const char *key, const char *subkey)
-{
-    return (struct store_row){.root = root,
-                              .key = key,
-                              .key_bytes = strlen(key),
-                              .subkey = subkey,
-                              .subkey_bytes = strlen(subkey)};
-}
-
-static void put(struct store_row row)
-{
-    store_put(fixture.store, row, 7, "value", 5);
-}
-
-static bool is_there(struct store_row row)
-{
-    const void *value;
-    size_t bytes;
-    struct err error = {0};
-    enum err_code code = store_get(fixture.store, row, INT64_MIN, &value, &bytes, &error);
-
-    cr_assert(code == ERR_NONE || code == ERR_NOT_FOUND, "%s", error.text);
-    return code == ERR_NONE;
-}
-
-static uint64_t rows_on_disk(void)
-{
-    uint64_t rows, bytes;
-
-    store_size(fixture.store, &rows, &bytes);
-    return rows;
-}
-
-static uint64_t removed(void)
-{
-    uint64_t count;
-    bool pending;
-
-    store_count_garbage(fixture.store, &count, &pending);
-    return count;
-}
-
-static bool is_pending(void)
-{
-    uint64_t count;
-    bool pending;
-
-    store_count_garbage(fixture.store, &count, &pending);
-    return pending;
-}
-
-/* Begins a step when one is to be made, and waits for its end. */
-static void step(void)
-{
-    struct err error = {0};
-
-    cr_assert_eq(store_remove_garbage(fixture.store, INT64_MAX, &error), ERR_NONE, "%s",
-                 error.text);
-    while (fixture.store->garbage.running) {
-        (void)store_flush_await(fixture.store, INT64_MAX);
-        store_follow_flusher(fixture.store);
-    }
-}
-
-static void remove_all(void)
-{
-    for (int i = 0; is_pending(); i++) {
-        cr_assert_lt(i, ROWS_MAX, "it comes to an end");
-        step();
-    }
-}
-
-static void freeze(int64_t next_offset)
-{
-    const struct store_position position = {
-        .partition = 3, .root = 3, .next_offset = next_offset, .record_time_ms = -1};
-
-    cr_assert(store_freeze(fixture.store, &position, 1));
-}
-
-static void checkpoint(int64_t next_offset)
-{
-    struct err error = {0};
-
-    freeze(next_offset);
-    cr_assert_eq(store_flush_wait(fixture.store, INT64_MAX, &error), ERR_NONE, "%s", error.text);
-}
-
-/* A key without a zero byte. */
-static const char *name_of(uint32_t number)
-{
-    static char name[16];
-
-    snprintf(name, sizeof(name), "key-%" PRIu32, number);
-    return name;
-}
-
-static void fill(uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        put(row_at(i % 2 == 0 ? 3 : 7, name_of(i), ""));
-    checkpoint(count);
-}
+#define OWN 3 /* of the fixture */
+TestSuite(store_garbage, .init = garbage_init, .fini = garbage_finish, .timeout = 60);
 
 static uint64_t count_there(uint32_t count, uint32_t root)
 {
     uint64_t there = 0;
 
     for (uint32_t i = root == 3 ? 0 : 1; i < count; i += 2)
-        there += is_there(row_at(root, name_of(i), ""));
+        there += garbage_has(garbage_row(root, garbage_name(i), ""));
     return there;
 }
 
@@ -158,100 +29,100 @@ Test(store_garbage, takes_every_row_of_the_child_and_none_of_the_parent)
     static const char *const subkeys[] = {"", "a", "zz"};
     /* 3 and 11 stay with 3 of 8 processors, 7 and 15 are 7's then. */
     static const uint32_t roots[] = {3, 7, 11, 15};
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     struct store_row rows[32];
     size_t count = 0;
 
     memset(long_key, 'k', sizeof(long_key) - 1);
     memset(long_subkey, 's', sizeof(long_subkey) - 1);
-    fixture_open(&fixture, STORE_FRESH);
+    fixture_open(&garbage_fixture, STORE_FRESH);
     for (size_t r = 0; r < 4; r++) {
         for (size_t s = 0; s < 3; s++) {
-            rows[count++] = row_at(roots[r], "key", subkeys[s]);
-            rows[count++] = row_at(roots[r], long_key, subkeys[s]);
+            rows[count++] = garbage_row(roots[r], "key", subkeys[s]);
+            rows[count++] = garbage_row(roots[r], long_key, subkeys[s]);
         }
-        rows[count++] = row_at(roots[r], "key", long_subkey);
-        rows[count++] = row_at(roots[r], long_key, long_subkey);
+        rows[count++] = garbage_row(roots[r], "key", long_subkey);
+        rows[count++] = garbage_row(roots[r], long_key, long_subkey);
     }
     for (size_t i = 0; i < count; i++)
-        put(rows[i]);
-    checkpoint(1);
-    cr_assert_not(is_pending(), "nothing was split");
-    store_tell_owners(fixture.store, &owners);
-    cr_assert(is_pending());
-    remove_all();
+        garbage_put(rows[i]);
+    garbage_checkpoint(1);
+    cr_assert_not(garbage_is_pending(), "nothing was split");
+    store_tell_owners(garbage_fixture.store, &owners);
+    cr_assert(garbage_is_pending());
+    garbage_remove_all();
     for (size_t i = 0; i < count; i++)
-        cr_assert_eq(is_there(rows[i]), rows[i].root % 8 == 3, "row %zu of root %" PRIu32, i,
+        cr_assert_eq(garbage_has(rows[i]), rows[i].root % 8 == 3, "row %zu of root %" PRIu32, i,
                      rows[i].root);
-    cr_assert_eq(removed(), count / 2);
-    cr_assert_eq(rows_on_disk(), count / 2);
-    cr_assert_eq(fixture_offset(&fixture), 1, "T2 is what it was");
-    fixture.config.owners = owners;
-    fixture_reopen(&fixture, STORE_KEPT); /* the rows add up */
-    cr_assert_not(is_pending());
-    cr_assert_eq(rows_on_disk(), count / 2);
+    cr_assert_eq(garbage_removed(), count / 2);
+    cr_assert_eq(garbage_rows(), count / 2);
+    cr_assert_eq(fixture_offset(&garbage_fixture), 1, "T2 is what it was");
+    garbage_fixture.config.owners = owners;
+    fixture_reopen(&garbage_fixture, STORE_KEPT); /* the rows add up */
+    cr_assert_not(garbage_is_pending());
+    cr_assert_eq(garbage_rows(), count / 2);
 }
 
 Test(store_garbage, goes_by_the_full_key_where_a_root_has_several_processors)
 {
     /* Goal: 16 partitions became 64, 4 processors 32: root 3 has partitions of 3 and of 19. */
     static char long_key[3000];
-    const struct store_owners owners = owners_of(64, 32);
+    const struct store_owners owners = garbage_owners(64, 32);
     uint64_t stayed = 0;
 
     memset(long_key, 'x', sizeof(long_key) - 1);
-    fixture.config.owners = owners_of(64, 4);
-    fixture_open(&fixture, STORE_FRESH);
+    garbage_fixture.config.owners = garbage_owners(64, 4);
+    fixture_open(&garbage_fixture, STORE_FRESH);
     for (uint32_t i = 0; i < 600; i++) {
         long_key[sizeof(long_key) - 2] = (char)('a' + i % 26);
         long_key[sizeof(long_key) - 3] = (char)('a' + i / 26);
-        put(row_at(3, long_key, i % 2 == 0 ? "" : "sub"));
-        put(row_at(3, name_of(i), ""));
+        garbage_put(garbage_row(3, long_key, i % 2 == 0 ? "" : "sub"));
+        garbage_put(garbage_row(3, garbage_name(i), ""));
     }
-    checkpoint(1);
-    store_tell_owners(fixture.store, &owners);
-    remove_all();
+    garbage_checkpoint(1);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_remove_all();
     for (uint32_t i = 0; i < 1200; i++) {
-        const char *key = i < 600 ? long_key : name_of(i - 600);
+        const char *key = i < 600 ? long_key : garbage_name(i - 600);
         uint32_t hash, partition;
         struct store_row row;
 
         long_key[sizeof(long_key) - 2] = (char)('a' + i % 26);
         long_key[sizeof(long_key) - 3] = (char)('a' + i / 26 % 26);
-        row = row_at(3, key, i < 600 && i % 2 == 1 ? "sub" : "");
+        row = garbage_row(3, key, i < 600 && i % 2 == 1 ? "sub" : "");
         /* By the definition: 64 = 16 * 2^2 and 32 = 4 * 2^3, so both are plain remainders. */
         hash = key_hash(KEY_HASH_MURMUR2, key, strlen(key));
         partition = hash % 64;
         if (partition % 16 != 3) /* the hash does not explain where it is */
-            cr_assert(is_there(row));
+            cr_assert(garbage_has(row));
         else
-            cr_assert_eq(is_there(row), partition % 32 == 3, "%s", key);
-        stayed += is_there(row);
+            cr_assert_eq(garbage_has(row), partition % 32 == 3, "%s", key);
+        stayed += garbage_has(row);
     }
-    cr_assert_gt(removed(), 10);
-    cr_assert_eq(stayed + removed(), 1200);
+    cr_assert_gt(garbage_removed(), 10);
+    cr_assert_eq(stayed + garbage_removed(), 1200);
 }
 
 Test(store_garbage, removes_nothing_by_a_hash_that_nobody_knows)
 {
-    struct store_owners owners = owners_of(64, 32);
+    struct store_owners owners = garbage_owners(64, 32);
 
     owners.hashed = false;
-    fixture.config.owners = owners_of(64, 4);
-    fixture_open(&fixture, STORE_FRESH);
+    garbage_fixture.config.owners = garbage_owners(64, 4);
+    fixture_open(&garbage_fixture, STORE_FRESH);
     for (uint32_t i = 0; i < 200; i++)
-        put(row_at(3, name_of(i), ""));
-    checkpoint(1);
-    store_tell_owners(fixture.store, &owners);
-    remove_all();
-    cr_assert_eq(removed(), 0);
-    cr_assert_eq(rows_on_disk(), 200);
+        garbage_put(garbage_row(3, garbage_name(i), ""));
+    garbage_checkpoint(1);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_remove_all();
+    cr_assert_eq(garbage_removed(), 0);
+    cr_assert_eq(garbage_rows(), 200);
 }
 
 Test(store_garbage, a_key_without_a_place_is_nobodys_for_certain)
 {
-    struct store_owners owners = owners_of(64, 32);
-    const struct store_row empty = row_at(0, "", ""), other = row_at(0, "x", "");
+    struct store_owners owners = garbage_owners(64, 32);
+    const struct store_row empty = garbage_row(0, "", ""), other = garbage_row(0, "x", "");
 
     owners.map.hash = KEY_HASH_CRC32;
     cr_assert_not(store_owner_is_other(&owners, OWN, &empty));
@@ -267,13 +138,13 @@ Test(store_garbage, agrees_with_linear_hashing_for_every_map)
     for (uint32_t processors = 4; processors <= 40; processors++) {
         for (uint32_t partitions = processors > 16 ? processors : 16; partitions <= 80;
              partitions += 3) {
-            const struct store_owners owners = owners_of(partitions, processors);
+            const struct store_owners owners = garbage_owners(partitions, processors);
 
             for (uint32_t i = 0; i < 40; i++) {
-                const char *key = name_of(i);
+                const char *key = garbage_name(i);
                 uint32_t partition = key_partition(&owners.map, key, strlen(key));
                 uint32_t processor = key_processor(&owners.map, partition);
-                struct store_row row = row_at(linhash_root(partition, 16), key, "");
+                struct store_row row = garbage_row(linhash_root(partition, 16), key, "");
 
                 cr_assert_not(store_owner_is_other(&owners, processor, &row));
                 cr_assert(store_owner_is_other(&owners, (processor + 1) % processors, &row));
@@ -284,80 +155,81 @@ Test(store_garbage, agrees_with_linear_hashing_for_every_map)
 
 Test(store_garbage, scans_only_after_a_split_of_its_own)
 {
-    struct store_owners owners = owners_of(16, 7);
+    struct store_owners owners = garbage_owners(16, 7);
     uint64_t sequence;
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(10);
-    sequence = fixture.store->meta.sequence;
-    store_tell_owners(fixture.store, &owners); /* 4, 5, 6 are of others */
-    cr_assert_not(is_pending());
-    step();
-    cr_assert_eq(fixture.store->meta.clean_for, 4, "nothing was written");
-    checkpoint(11);
-    cr_assert_eq(fixture.store->meta.clean_for, 7);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(10);
+    sequence = garbage_fixture.store->meta.sequence;
+    store_tell_owners(garbage_fixture.store, &owners); /* 4, 5, 6 are of others */
+    cr_assert_not(garbage_is_pending());
+    garbage_step();
+    cr_assert_eq(garbage_fixture.store->meta.clean_for, 4, "nothing was written");
+    garbage_checkpoint(11);
+    cr_assert_eq(garbage_fixture.store->meta.clean_for, 7);
     owners.map.processors.now = 8;
-    store_tell_owners(fixture.store, &owners);
-    cr_assert(is_pending());
-    remove_all();
-    cr_assert_eq(fixture.store->meta.clean_for, 8);
-    cr_assert_eq(fixture.store->meta.sequence, sequence + 1, "no checkpoint was made of it");
-    store_tell_owners(fixture.store, &owners);
-    cr_assert_not(is_pending());
+    store_tell_owners(garbage_fixture.store, &owners);
+    cr_assert(garbage_is_pending());
+    garbage_remove_all();
+    cr_assert_eq(garbage_fixture.store->meta.clean_for, 8);
+    cr_assert_eq(garbage_fixture.store->meta.sequence, sequence + 1,
+                 "no checkpoint was made of it");
+    store_tell_owners(garbage_fixture.store, &owners);
+    cr_assert_not(garbage_is_pending());
 }
 
 Test(store_garbage, of_a_state_that_an_older_agent_wrote_all_is_looked_at)
 {
-    fixture.config.owners = (struct store_owners){0};
-    fixture_open(&fixture, STORE_FRESH);
-    fill(10);
-    cr_assert_eq(fixture.store->meta.clean_for, 0);
-    fixture.config.owners = owners_of(16, 8);
-    fixture_reopen(&fixture, STORE_KEPT);
-    remove_all();
-    cr_assert_eq(rows_on_disk(), 5);
+    garbage_fixture.config.owners = (struct store_owners){0};
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(10);
+    cr_assert_eq(garbage_fixture.store->meta.clean_for, 0);
+    garbage_fixture.config.owners = garbage_owners(16, 8);
+    fixture_reopen(&garbage_fixture, STORE_KEPT);
+    garbage_remove_all();
+    cr_assert_eq(garbage_rows(), 5);
     cr_assert_eq(count_there(10, 3), 5);
 }
 
 Test(store_garbage, a_new_processor_has_nothing_to_remove)
 {
-    struct store_owners owners = owners_of(16, 7);
+    struct store_owners owners = garbage_owners(16, 7);
 
-    fixture.identity.processor = 7;
-    fixture.config.owners = owners;
-    fixture_open(&fixture, STORE_FRESH);
-    fill(10);
-    cr_assert_not(is_pending());
+    garbage_fixture.identity.processor = 7;
+    garbage_fixture.config.owners = owners;
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(10);
+    cr_assert_not(garbage_is_pending());
     owners.map.processors.now = 8;
-    store_tell_owners(fixture.store, &owners);
-    cr_assert_not(is_pending());
-    step();
-    cr_assert_eq(rows_on_disk(), 10);
+    store_tell_owners(garbage_fixture.store, &owners);
+    cr_assert_not(garbage_is_pending());
+    garbage_step();
+    cr_assert_eq(garbage_rows(), 10);
 }
 
 Test(store_garbage, goes_on_after_a_kill_where_it_was)
 {
     /* Goal: killed after each step, without closing: a copy of the file is what is left. */
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     uint64_t all = 0, steps = 0;
     char copy[160];
 
-    snprintf(copy, sizeof(copy), "%s/copy.mdb", fixture.root);
-    fixture_open(&fixture, STORE_FRESH);
-    fill(ROWS_MAX);
-    fixture.config.owners = owners;
-    store_tell_owners(fixture.store, &owners);
-    while (is_pending()) {
-        uint64_t before = removed();
+    snprintf(copy, sizeof(copy), "%s/copy.mdb", garbage_fixture.root);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(ROWS_MAX);
+    garbage_fixture.config.owners = owners;
+    store_tell_owners(garbage_fixture.store, &owners);
+    while (garbage_is_pending()) {
+        uint64_t before = garbage_removed();
 
-        step();
-        all += removed() - before;
+        garbage_step();
+        all += garbage_removed() - before;
         steps++;
-        fixture_copy_file(fixture.data_path, copy);
-        fixture_close(&fixture);
-        fixture_copy_file(copy, fixture.data_path);
-        fixture_open(&fixture, STORE_KEPT);
-        cr_assert_eq(fixture_offset(&fixture), ROWS_MAX);
+        fixture_copy_file(garbage_fixture.data_path, copy);
+        fixture_close(&garbage_fixture);
+        fixture_copy_file(copy, garbage_fixture.data_path);
+        fixture_open(&garbage_fixture, STORE_KEPT);
+        cr_assert_eq(fixture_offset(&garbage_fixture), ROWS_MAX);
         /* A step looks at 64 rows at least, however slow the machine is. */
         cr_assert_leq(steps, ROWS_MAX / 64 + 2, "it does not begin anew each time");
     }
@@ -369,102 +241,103 @@ Test(store_garbage, goes_on_after_a_kill_where_it_was)
 
 Test(store_garbage, begins_anew_when_there_is_another_split_meanwhile)
 {
-    struct store_owners owners = owners_of(16, 8);
+    struct store_owners owners = garbage_owners(16, 8);
 
-    fixture_open(&fixture, STORE_FRESH);
+    fixture_open(&garbage_fixture, STORE_FRESH);
     for (uint32_t i = 0; i < ROWS_MAX; i++)
-        put(row_at(3, name_of(i), ""));
-    put(row_at(11, "is 11's of 12", ""));
-    put(row_at(1, "nobody's", "")); /* at the start: looked at by then */
-    checkpoint(1);
-    store_tell_owners(fixture.store, &owners);
-    step();
-    cr_assert(is_pending());
+        garbage_put(garbage_row(3, garbage_name(i), ""));
+    garbage_put(garbage_row(11, "is 11's of 12", ""));
+    garbage_put(garbage_row(1, "nobody's", "")); /* at the start: looked at by then */
+    garbage_checkpoint(1);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_step();
+    cr_assert(garbage_is_pending());
     owners.map.processors.now = 12;
-    store_tell_owners(fixture.store, &owners);
-    remove_all();
-    cr_assert_eq(fixture.store->meta.clean_for, 12);
-    cr_assert_not(is_there(row_at(11, "is 11's of 12", "")));
-    cr_assert_eq(rows_on_disk(), ROWS_MAX);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_remove_all();
+    cr_assert_eq(garbage_fixture.store->meta.clean_for, 12);
+    cr_assert_not(garbage_has(garbage_row(11, "is 11's of 12", "")));
+    cr_assert_eq(garbage_rows(), ROWS_MAX);
 }
 
 Test(store_garbage, waits_for_what_was_changed_before_it_was_told)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(10);
-    put(row_at(7, "not written yet", ""));
-    store_tell_owners(fixture.store, &owners);
-    step();
-    cr_assert_eq(removed(), 0);
-    checkpoint(11);
-    remove_all();
-    cr_assert_not(is_there(row_at(7, "not written yet", "")));
-    cr_assert_eq(rows_on_disk(), 5);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(10);
+    garbage_put(garbage_row(7, "not written yet", ""));
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_step();
+    cr_assert_eq(garbage_removed(), 0);
+    garbage_checkpoint(11);
+    garbage_remove_all();
+    cr_assert_not(garbage_has(garbage_row(7, "not written yet", "")));
+    cr_assert_eq(garbage_rows(), 5);
 }
 
 Test(store_garbage, a_checkpoint_waits_for_the_end_of_a_step_and_nobody_else)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     struct err error = {0};
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(ROWS_MAX);
-    store_tell_owners(fixture.store, &owners);
-    store_test_hold_flush(fixture.store, true);
-    cr_assert_eq(store_remove_garbage(fixture.store, INT64_MAX, &error), ERR_NONE);
-    cr_assert(fixture.store->garbage.running);
-    put(row_at(3, "put meanwhile", ""));
-    freeze(ROWS_MAX + 1);
-    cr_assert(is_there(row_at(3, "put meanwhile", "")));
-    cr_assert(is_there(row_at(3, name_of(0), "")));
-    cr_assert_eq(store_flush_state(fixture.store, &error), STORE_FLUSH_RUNNING);
-    cr_assert_eq(store_flush_wait(fixture.store, clock_mono_ms(), &error), ERR_TIMEOUT);
-    store_test_hold_flush(fixture.store, false);
-    cr_assert_eq(store_flush_wait(fixture.store, INT64_MAX, &error), ERR_NONE, "%s", error.text);
-    cr_assert_eq(fixture_offset(&fixture), ROWS_MAX + 1);
-    remove_all();
-    cr_assert_eq(rows_on_disk(), ROWS_MAX / 2 + 1);
-    fixture.config.owners = owners;
-    fixture_reopen(&fixture, STORE_KEPT);
-    cr_assert(is_there(row_at(3, "put meanwhile", "")));
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(ROWS_MAX);
+    store_tell_owners(garbage_fixture.store, &owners);
+    store_test_hold_flush(garbage_fixture.store, true);
+    cr_assert_eq(store_remove_garbage(garbage_fixture.store, INT64_MAX, &error), ERR_NONE);
+    cr_assert(garbage_fixture.store->garbage.running);
+    garbage_put(garbage_row(3, "put meanwhile", ""));
+    garbage_freeze(ROWS_MAX + 1);
+    cr_assert(garbage_has(garbage_row(3, "put meanwhile", "")));
+    cr_assert(garbage_has(garbage_row(3, garbage_name(0), "")));
+    cr_assert_eq(store_flush_state(garbage_fixture.store, &error), STORE_FLUSH_RUNNING);
+    cr_assert_eq(store_flush_wait(garbage_fixture.store, clock_mono_ms(), &error), ERR_TIMEOUT);
+    store_test_hold_flush(garbage_fixture.store, false);
+    cr_assert_eq(store_flush_wait(garbage_fixture.store, INT64_MAX, &error), ERR_NONE, "%s",
+                 error.text);
+    cr_assert_eq(fixture_offset(&garbage_fixture), ROWS_MAX + 1);
+    garbage_remove_all();
+    cr_assert_eq(garbage_rows(), ROWS_MAX / 2 + 1);
+    garbage_fixture.config.owners = owners;
+    fixture_reopen(&garbage_fixture, STORE_KEPT);
+    cr_assert(garbage_has(garbage_row(3, "put meanwhile", "")));
 }
 
 Test(store_garbage, a_store_may_be_closed_during_a_step)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     struct err error = {0};
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(ROWS_MAX);
-    store_tell_owners(fixture.store, &owners);
-    cr_assert_eq(store_remove_garbage(fixture.store, INT64_MAX, &error), ERR_NONE);
-    fixture.config.owners = owners;
-    fixture_reopen(&fixture, STORE_KEPT);
-    cr_assert_eq(store_drop_live(fixture.store, &error), ERR_NONE);
-    remove_all();
-    cr_assert_eq(rows_on_disk(), ROWS_MAX / 2);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(ROWS_MAX);
+    store_tell_owners(garbage_fixture.store, &owners);
+    cr_assert_eq(store_remove_garbage(garbage_fixture.store, INT64_MAX, &error), ERR_NONE);
+    garbage_fixture.config.owners = owners;
+    fixture_reopen(&garbage_fixture, STORE_KEPT);
+    cr_assert_eq(store_drop_live(garbage_fixture.store, &error), ERR_NONE);
+    garbage_remove_all();
+    cr_assert_eq(garbage_rows(), ROWS_MAX / 2);
 }
 
 Test(store_garbage, a_step_that_fails_is_made_again)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(100);
-    store_tell_owners(fixture.store, &owners);
-    store_test_fail_flush(fixture.store, ENOSPC, 1);
-    step();
-    cr_assert_eq(removed(), 0);
-    cr_assert(is_pending());
-    cr_assert_eq(rows_on_disk(), 100);
-    cr_assert_gt(fixture.store->garbage.due_mono_ms, clock_mono_ms(), "not at once");
-    store_test_fail_flush(fixture.store, MDB_MAP_FULL, 1);
-    step();
-    cr_assert_leq(fixture.store->garbage.due_mono_ms, clock_mono_ms(), "the map has grown");
-    remove_all();
-    cr_assert_eq(rows_on_disk(), 50);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(100);
+    store_tell_owners(garbage_fixture.store, &owners);
+    store_test_fail_flush(garbage_fixture.store, ENOSPC, 1);
+    garbage_step();
+    cr_assert_eq(garbage_removed(), 0);
+    cr_assert(garbage_is_pending());
+    cr_assert_eq(garbage_rows(), 100);
+    cr_assert_gt(garbage_fixture.store->garbage.due_mono_ms, clock_mono_ms(), "not at once");
+    store_test_fail_flush(garbage_fixture.store, MDB_MAP_FULL, 1);
+    garbage_step();
+    cr_assert_leq(garbage_fixture.store->garbage.due_mono_ms, clock_mono_ms(), "the map has grown");
+    garbage_remove_all();
+    cr_assert_eq(garbage_rows(), 50);
 }
 
 static void damage(MDB_txn *txn, MDB_dbi rows, MDB_dbi meta, void *arg)
@@ -487,18 +360,18 @@ static void damage(MDB_txn *txn, MDB_dbi rows, MDB_dbi meta, void *arg)
 
 Test(store_garbage, a_damaged_row_is_told_of)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     struct err error = {0};
     MDB_txn *txn;
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(10);
-    cr_assert_eq(mdb_txn_begin(fixture.store->env, NULL, 0, &txn), 0);
-    damage(txn, fixture.store->rows_dbi, fixture.store->meta_dbi, NULL);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(10);
+    cr_assert_eq(mdb_txn_begin(garbage_fixture.store->env, NULL, 0, &txn), 0);
+    damage(txn, garbage_fixture.store->rows_dbi, garbage_fixture.store->meta_dbi, NULL);
     cr_assert_eq(mdb_txn_commit(txn), 0);
-    store_tell_owners(fixture.store, &owners);
-    step();
-    cr_assert_eq(store_remove_garbage(fixture.store, INT64_MAX, &error), ERR_CORRUPT);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_step();
+    cr_assert_eq(store_remove_garbage(garbage_fixture.store, INT64_MAX, &error), ERR_CORRUPT);
     cr_assert_not_null(strstr(error.text, "checksum"), "%s", error.text);
 }
 
@@ -506,46 +379,46 @@ static int64_t file_bytes(void)
 {
     struct stat status;
 
-    cr_assert_eq(stat(fixture.data_path, &status), 0);
+    cr_assert_eq(stat(garbage_fixture.data_path, &status), 0);
     return (int64_t)status.st_size;
 }
 
 Test(store_garbage, what_is_written_afterwards_takes_the_room)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     int64_t before;
 
-    fixture_open(&fixture, STORE_FRESH);
-    fill(ROWS_MAX);
-    store_tell_owners(fixture.store, &owners);
-    remove_all();
-    checkpoint(ROWS_MAX);
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    garbage_fill(ROWS_MAX);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_remove_all();
+    garbage_checkpoint(ROWS_MAX);
     before = file_bytes();
     for (uint32_t i = 0; i < ROWS_MAX / 4; i++)
-        put(row_at(11, name_of(i), ""));
-    checkpoint(ROWS_MAX + 1);
-    cr_assert_eq(rows_on_disk(), ROWS_MAX / 2 + ROWS_MAX / 4);
+        garbage_put(garbage_row(11, garbage_name(i), ""));
+    garbage_checkpoint(ROWS_MAX + 1);
+    cr_assert_eq(garbage_rows(), ROWS_MAX / 2 + ROWS_MAX / 4);
     cr_assert_eq(file_bytes(), before, "the file has not grown");
 }
 
 Test(store_garbage, rows_past_their_time_go_with_it)
 {
-    const struct store_owners owners = owners_of(16, 8);
+    const struct store_owners owners = garbage_owners(16, 8);
     const struct store_position later[] = {
         {.partition = 3, .root = 3, .record_time_ms = 150, .next_offset = 2}};
 
-    fixture.config.state_ttl_ms = 100;
-    fixture_open(&fixture, STORE_FRESH);
-    store_put(fixture.store, row_at(3, "dead", ""), 0, "1", 1);
-    store_put(fixture.store, row_at(3, "alive", ""), 100, "1", 1);
-    store_put(fixture.store, row_at(7, "dead", ""), 0, "1", 1);
-    store_put(fixture.store, row_at(7, "alive", ""), 100, "1", 1);
-    checkpoint(1);
-    store_tell_owners(fixture.store, &owners);
-    remove_all();
-    cr_assert_eq(rows_on_disk(), 2);
-    cr_assert(store_freeze(fixture.store, later, 1));
-    cr_assert_eq(store_flush_wait(fixture.store, INT64_MAX, NULL), ERR_NONE);
-    cr_assert_eq(rows_on_disk(), 1);
-    cr_assert(is_there(row_at(3, "alive", "")));
+    garbage_fixture.config.state_ttl_ms = 100;
+    fixture_open(&garbage_fixture, STORE_FRESH);
+    store_put(garbage_fixture.store, garbage_row(3, "dead", ""), 0, "1", 1);
+    store_put(garbage_fixture.store, garbage_row(3, "alive", ""), 100, "1", 1);
+    store_put(garbage_fixture.store, garbage_row(7, "dead", ""), 0, "1", 1);
+    store_put(garbage_fixture.store, garbage_row(7, "alive", ""), 100, "1", 1);
+    garbage_checkpoint(1);
+    store_tell_owners(garbage_fixture.store, &owners);
+    garbage_remove_all();
+    cr_assert_eq(garbage_rows(), 2);
+    cr_assert(store_freeze(garbage_fixture.store, later, 1));
+    cr_assert_eq(store_flush_wait(garbage_fixture.store, INT64_MAX, NULL), ERR_NONE);
+    cr_assert_eq(garbage_rows(), 1);
+    cr_assert(garbage_has(garbage_row(3, "alive", "")));
 }
