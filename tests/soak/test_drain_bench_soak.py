@@ -1,26 +1,19 @@
 """`make bench-drain` runs, counts exactly and prints what it promises. Small, and on a busy machine: no figure is judged."""
 
-import json
-import subprocess
-
 import pytest
 
-from daemons import ROOT
+import benches
 
 LIMIT_S = 280
 SMALL = {
-    "rate": 1000, "keys": 500, "history": 3000, "partitions": 6, "pause": 2, "warm-up": 1, "margin": 200, "window": 500,
-    "steady-windows": 3,
+    "rate": 1000, "keys": 500, "history": 3000, "partitions": 6, "pause": 2, "warm_up": 1, "margin": 200, "window": 500,
+    "steady_windows": 3,
 }  # fmt: skip
 
 
 @pytest.mark.timeout(300)
 def test_drain_bench_prints_a_line_for_each_handoff_and_one_for_all(broker):
-    options = [f"--{name}={value}" for name, value in SMALL.items()] + [f"--kafka={broker.bootstrap}"]
-    program = [ROOT / "scripts" / "python.sh", ROOT / "tests" / "bench" / "bench_drain.py", *options]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    *lines, summary = map(json.loads, done.stdout.splitlines())
+    lines, summary = benches.run("bench_drain", broker, LIMIT_S, **SMALL)
     assert len(lines) == summary["handoffs"] == 2
     assert {line["source"] for line in lines} == {"agent-1"} and {line["target"] for line in lines} <= {"agent-2", "agent-3"}
     for line in lines:

@@ -1,16 +1,14 @@
 """Who dies in which state of a split (tests/system/splitting.py) and of an expansion of partitions (growing.py), five times
 over, and once for at_least_once."""
 
-import json
 import shutil
-import subprocess
 
 import pytest
 
+import benches
 import doubling
 import growing
 import splitting
-from daemons import ROOT
 
 ROUNDS = 5
 RATES = (200, 400, 800, 1200, 1600)
@@ -82,13 +80,9 @@ def test_expand_partitions_while_an_owner_is_frozen_soak(broker, daemons, unique
 @pytest.mark.timeout(600)
 def test_expand_bench_prints_a_line_for_each_and_one_for_all_soak(broker):
     """`make bench-expand`, small: no figure is judged."""
-    small = {"rounds": 1, "rate": 1000, "keys": 500, "history": 3000, "partitions": 2, "settle": 1, "pause": 2, "warm-up": 1,
-             "margin": 200, "window": 500, "steady-windows": 3}  # fmt: skip
-    options = [f"--{name}={value}" for name, value in small.items()] + [f"--kafka={broker.bootstrap}"]
-    program = [ROOT / "scripts" / "python.sh", ROOT / "tests" / "bench" / "bench_expand.py", *options]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    *lines, whole = map(json.loads, done.stdout.splitlines())
+    small = {"rounds": 1, "rate": 1000, "keys": 500, "history": 3000, "partitions": 2, "settle": 1, "pause": 2, "warm_up": 1,
+             "margin": 200, "window": 500, "steady_windows": 3}  # fmt: skip
+    lines, whole = benches.run("bench_expand", broker, 500, **small)
     assert [(line["kind"], line["from"], line["to"]) for line in lines] == [
         ("partitions", 2, 4), ("partitions", 4, 8), ("processors", 2, 3), ("processors", 3, 4)]  # fmt: skip
     for line in lines:

@@ -1,26 +1,19 @@
 """`make bench-handoff` runs, counts exactly and prints what it promises. Small, and on a busy machine: no figure is judged."""
 
-import json
-import subprocess
-
 import pytest
 
-from daemons import ROOT
+import benches
 
 LIMIT_S = 280
 SMALL = {
-    "handoffs": 2, "rate": 1000, "keys": 500, "history": 3000, "partitions": 4, "pause": 1, "warm-up": 1, "margin": 200,
-    "window": 500, "steady-windows": 3,
+    "handoffs": 2, "rate": 1000, "keys": 500, "history": 3000, "partitions": 4, "pause": 1, "warm_up": 1, "margin": 200,
+    "window": 500, "steady_windows": 3,
 }  # fmt: skip
 
 
 @pytest.mark.timeout(300)
 def test_handoff_bench_prints_a_line_for_each_and_one_for_all(broker):
-    options = [f"--{name}={value}" for name, value in SMALL.items()] + [f"--kafka={broker.bootstrap}"]
-    program = [ROOT / "scripts" / "python.sh", ROOT / "tests" / "bench" / "bench_handoff.py", *options]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=LIMIT_S)
-    assert done.returncode == 0, done.stderr
-    *lines, summary = map(json.loads, done.stdout.splitlines())
+    lines, summary = benches.run("bench_handoff", broker, LIMIT_S, **SMALL)
     assert [line["processor"] for line in lines] and len(lines) == summary["handoffs"] == 2
     for line in lines:
         assert line["source"] != line["target"]
