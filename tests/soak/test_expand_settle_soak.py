@@ -28,9 +28,7 @@ class Stage:
         return self.producers[prefix]
 
     def expand(self, partitions):
-        path = f"/v1/jobs/{self.job.name}/expansions"
-        operation = self.job.coordinator.http.post(path, {"partitions": partitions}, expect=202).json["id"]
-        assert self.job.wait_operation(operation, LIMIT_S)["state"] == "succeeded"
+        assert self.job.wait_operation(self.job.expand(partitions=partitions), LIMIT_S)["state"] == "succeeded"
 
     def events(self, kind):
         items = self.job.coordinator.http.get(f"/v1/events?job={self.job.name}&limit=1000").json["items"]

@@ -59,9 +59,7 @@ GROWN = {"partitions": 2, "settle": "1s", "partitioner": "murmur2"}
 def grow(stage):
     """Before the load comes, which then knows all partitions."""
     stage.history(2000)
-    path = f"/v1/jobs/{stage.job.name}/expansions"
-    operation = stage.coordinator.http.post(path, {"partitions": 4}, expect=202).json["id"]
-    assert stage.job.wait_operation(operation)["state"] == "succeeded"
+    assert stage.job.wait_operation(stage.job.expand(partitions=4))["state"] == "succeeded"
 
 
 def run(case, broker, daemons, unique, loads, rate=None, grown=False, **spec):

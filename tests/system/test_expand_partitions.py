@@ -29,9 +29,7 @@ def job(broker, daemons, unique):
 
 
 def expand(made, partitions, expect="succeeded"):
-    path = f"/v1/jobs/{made.name}/expansions"
-    operation = made.coordinator.http.post(path, {"partitions": partitions}, expect=202).json["id"]
-    ended = made.wait_operation(operation, LIMIT_S)
+    ended = made.wait_operation(made.expand(partitions=partitions), LIMIT_S)
     assert ended["state"] == expect, ended
     return ended
 
@@ -127,7 +125,7 @@ def test_expand_twice_with_a_producer_that_jumps_and_kills_between(job, daemons)
         coordinator.environment["BATON_HOOK"] = f"{point.format(made.name)}:1:kill"
         coordinator.start()
         made.wait_active()
-        operation = coordinator.http.post(f"/v1/jobs/{made.name}/expansions", {"partitions": count}, expect=202).json["id"]
+        operation = made.expand(partitions=count)
         assert coordinator.wait_exit() == -9
         coordinator.environment.pop("BATON_HOOK")
         coordinator.start()

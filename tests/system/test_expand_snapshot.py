@@ -33,11 +33,6 @@ def hook(job, point):
     return {"BATON_HOOK": f"{point.format(job=job.name)}:1:kill"} if point else None
 
 
-def ask(job):
-    path = f"/v1/jobs/{job.name}/expansions"
-    return job.coordinator.http.post(path, {"processors": 3, "reason": "a test"}, expect=202).json["id"]
-
-
 def wait_killed(job, agent):
     wait_until(lambda: not agent.running, LIMIT_S, f"{agent.name} dies")
     assert agent.wait_exit() == -9 and agent.log_events("hook", whole=True, action="kill")
@@ -66,7 +61,7 @@ def test_expand_seeds_a_split_from_its_parent(broker, daemons, unique):
 def test_expand_seeds_a_split_once_though_one_is_killed_midway(broker, daemons, unique, victim, point):
     """Whoever is the target after that: what has come before is of no use to it."""
     job, sent = begin(broker, daemons, unique, **{victim: point})
-    asked = ask(job)
+    asked = job.expand(processors=3)
     agent = getattr(job, victim)
     wait_killed(job, agent)
     assert not seeded(job.second)
@@ -79,7 +74,7 @@ def test_expand_seeds_a_split_once_though_one_is_killed_midway(broker, daemons, 
 def test_expand_seeds_another_target_after_the_release(broker, daemons, unique):
     """The first one and its disk are lost when the partitions have left already: the parent still has what they were."""
     job, sent = begin(broker, daemons, unique, second="phase@{job}/2/committed")
-    asked = ask(job)
+    asked = job.expand(processors=3)
     wait_killed(job, job.second)
     assert len(job.processors()) == 3 and seeded(job.second)
     assert job.wait_operation(asked, LIMIT_S)["state"] == "succeeded"

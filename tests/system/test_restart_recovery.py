@@ -151,9 +151,7 @@ def test_restart_recovery_of_a_lost_database_knows_what_is_inherited(stage):
     """Processor 4 is split off processor 0 when the topic has grown; then nobody has its state, and it is made anew up to there."""
     scene = stage(processors=4, settle="1s", partitioner="murmur2")
     scene.history(2000)
-    path = f"/v1/jobs/{scene.job.name}/expansions"
-    operation = scene.coordinator.http.post(path, {"partitions": 8}, expect=202).json["id"]
-    assert scene.job.wait_operation(operation)["state"] == "succeeded"
+    assert scene.job.wait_operation(scene.job.expand(partitions=8))["state"] == "succeeded"
     scene.load()
     assert scene.job.wait_operation(scene.expand(5))["state"] == "succeeded"
     scene.job.wait_active(5)
