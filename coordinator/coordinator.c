@@ -12,13 +12,12 @@
 #include "common/mem.h"
 #include "common/rng.h"
 #include "coordinator/core/rows.h"
+#include "coordinator/publish_pace.h"
 #include "coordinator/recovery_log.h"
 
 #define MAILBOX_CAPACITY                                                                           \
-    4096                        /* above KAFKA_CALLS_MAX: results have as many places of their own \
-                                 */
-#define PUBLISH_PERIOD_MS   100 /* of observations; decisions are published at once ... */
-#define PUBLISH_SHARE       4   /* ... but after a pause of so many times the work it takes */
+    4096 /* above KAFKA_CALLS_MAX: results have as many places of their own                        \
+          */
 #define LOAD_BACKOFF_MS     100
 #define LOAD_BACKOFF_MS_MAX 5000
 
@@ -55,8 +54,7 @@ struct coordinator {
     int64_t load_ms; /* when to try to load again */
     int64_t load_backoff_ms;
     struct publish_dirty dirty;
-    bool urgent; /* a decision waits to be published */
-    int64_t published_ms, publish_took_ms;
+    struct publish_pace pace;
     struct archive archive;
     struct recovery_log recovery_log;
     struct { /* calls that the Kafka thread had no place for, as failed ones: steps of their own */
@@ -99,9 +97,7 @@ static void publish(struct coordinator *coordinator)
     int64_t start_ms = clock_mono_ms();
     publish_build(coordinator->config.publisher, &coordinator->cluster, start_ms,
                   &coordinator->dirty);
-    coordinator->urgent = false;
-    coordinator->published_ms = clock_mono_ms();
-    coordinator->publish_took_ms = coordinator->published_ms - start_ms;
+    publish_pace_done(&coordinator->pace, start_ms, clock_mono_ms());
     count(&coordinator->counts.publications);
 }
 
@@ -110,10 +106,7 @@ static int64_t publish_due_ms(const struct coordinator *coordinator)
 {
     if (!coordinator->loaded || !publish_is_dirty(&coordinator->dirty))
         return INT64_MAX;
-    int64_t pause_ms = coordinator->publish_took_ms * PUBLISH_SHARE;
-    if (!coordinator->urgent && pause_ms < PUBLISH_PERIOD_MS)
-        pause_ms = PUBLISH_PERIOD_MS;
-    return coordinator->published_ms + pause_ms;
+    return publish_pace_due_ms(&coordinator->pace);
 }
 
 static void publish_if_due(struct coordinator *coordinator)
@@ -196,16 +189,6 @@ static void keep_refused_call(struct coordinator *coordinator, const struct kafk
     count(&coordinator->counts.calls_refused);
 }
 
-static bool is_decision(const struct update *update)
-{
-    for (size_t i = 0; i < update->changes.count; i++) {
-        if (update->changes.items[i].kind != CHANGE_OBSERVATION &&
-            update->changes.items[i].kind != CHANGE_META)
-            return true;
-    }
-    return false;
-}
-
 static enum err_code commit(struct coordinator *coordinator, const struct update *update,
                             struct err *reterr)
 {
@@ -230,18 +213,6 @@ static void log_events(const struct update *update)
     }
 }
 
-/* Somebody is told that a change of theirs is made: a client of the API, not an agent. */
-static bool confirms_change(const struct update *update)
-{
-    for (size_t i = 0; i < update->answers.count; i++) {
-        const struct answer *each = &update->answers.items[i];
-        if (each->type == &schema_job_view || each->type == &schema_operation_view ||
-            each->type == &schema_handoff_view || each->status == 204)
-            return true;
-    }
-    return false;
-}
-
 /* What is asked about what is under way is answered alike, whoever answers. */
 static void complete(void *context, const struct schema_type *type, void *view)
 {
@@ -261,11 +232,8 @@ static void carry_out(struct coordinator *coordinator, struct update *update)
             keep_refused_call(coordinator, call);
     }
     publish_mark_update(&coordinator->dirty, update);
-    if (is_decision(update)) {
-        coordinator->urgent = true;
-        if (confirms_change(update))
-            publish(coordinator);
-    }
+    if (publish_pace_see(&coordinator->pace, update))
+        publish(coordinator);
     publish_if_due(coordinator);
     for (size_t i = 0; i < update->answers.count; i++) {
         complete(coordinator, update->answers.items[i].type, update->answers.items[i].body);
@@ -293,7 +261,7 @@ static void step(struct coordinator *coordinator, struct coord_event *event)
         set_working(coordinator, true);
         coordinator->config.core.recover = coordinator->cluster.config.recover; /* once is enough */
         if (recovery_log_see(&coordinator->recovery_log, &coordinator->cluster))
-            coordinator->dirty.all = coordinator->urgent = true;
+            coordinator->dirty.all = coordinator->pace.urgent = true;
         carry_out(coordinator, &update);
     } else {
         give_up_update(coordinator, &update, request, &err);

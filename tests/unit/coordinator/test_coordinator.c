@@ -30,10 +30,10 @@ struct play {
     pthread_mutex_t lock; /* protects what the owner thread tells: the answers */
     pthread_cond_t answered;
     struct {
-        uint32_t status;          /* 0: none yet */
-        char code[64];            /* of a problem */
-        bool agent_was_published; /* a1 was in the view when the answer came */
-        size_t events;            /* of an event page */
+        uint32_t status;           /* 0: none yet */
+        char code[64];             /* of a problem */
+        bool cordon_was_published; /* a1 was cordoned in the view when the answer came */
+        size_t events;             /* of an event page */
     } answers[ANSWERS];
     size_t answer_count;
     uint64_t fail_after; /* request whose answer makes the store fail once, at the next statement */
@@ -46,8 +46,9 @@ static void note_answer(struct play *play, const struct answer *answer)
     cr_assert_lt(answer->request, ANSWERS);
     cr_assert_eq(play->answers[answer->request].status, 0, "answered twice");
     const struct view *view = publish_acquire(play->publisher);
-    play->answers[answer->request].agent_was_published =
-        view != NULL && view_find_agent(view, "a1") != NULL;
+    const struct agent_view *a1 = view == NULL ? NULL : view_find_agent(view, "a1");
+    play->answers[answer->request].cordon_was_published =
+        a1 != NULL && !a1->eligibility.schedulable;
     publish_release(view);
     if (answer->type == &schema_problem_body)
         snprintf(play->answers[answer->request].code, sizeof(play->answers[0].code), "%s",
@@ -234,6 +235,14 @@ static uint32_t status_of(struct play *play, uint64_t request)
     return status;
 }
 
+static struct coord_event cordon_of(const char *agent_id)
+{
+    struct coord_event event = {.kind = COORD_EVENT_ELIGIBILITY, .name = mem_strdup(agent_id)};
+    schema_default(&schema_eligibility_request, &event.eligibility);
+    event.eligibility.schedulable = false;
+    return event;
+}
+
 /* Goal: what was answered is durable and already published; a second start finds it. */
 Test(coordinator, commits_publishes_answers, .timeout = 60)
 {
@@ -241,7 +250,9 @@ Test(coordinator, commits_publishes_answers, .timeout = 60)
     start_coordinator(play);
     uint64_t request = post(play, registration("a1", INCARNATION_1));
     expect(play, request, 200, "");
-    cr_assert(play->answers[request].agent_was_published);
+    request = post(play, cordon_of("a1"));
+    expect(play, request, 200, "");
+    cr_assert(play->answers[request].cordon_was_published);
     cr_assert(coordinator_working(play->coordinator));
     coordinator_destroy(play->coordinator);
 

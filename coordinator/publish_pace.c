@@ -1,0 +1,56 @@
+#include "coordinator/publish_pace.h"
+
+#include <stddef.h>
+
+#include "api/schema.h"
+
+#define PERIOD_MS 100 /* of observations */
+#define SHARE     4   /* pause after a view, in times of the work it took */
+
+static bool is_decision(const struct update *update)
+{
+    for (size_t i = 0; i < update->changes.count; i++) {
+        if (update->changes.items[i].kind != CHANGE_OBSERVATION &&
+            update->changes.items[i].kind != CHANGE_META)
+            return true;
+    }
+    return false;
+}
+
+/* An agent acts on what its answer says, and reads no view. */
+static bool is_for_agent(const struct schema_type *type)
+{
+    return type == &schema_agent_welcome || type == &schema_agent_document ||
+           type == &schema_report_answer;
+}
+
+static bool confirms_change(const struct update *update)
+{
+    for (size_t i = 0; i < update->answers.count; i++) {
+        const struct answer *each = &update->answers.items[i];
+        if (each->status < 300 && !is_for_agent(each->type))
+            return true;
+    }
+    return false;
+}
+
+bool publish_pace_see(struct publish_pace *pace, const struct update *update)
+{
+    if (!is_decision(update))
+        return false;
+    pace->urgent = true;
+    return confirms_change(update);
+}
+
+int64_t publish_pace_due_ms(const struct publish_pace *pace)
+{
+    int64_t pause_ms = pace->took_ms * SHARE;
+    if (!pace->urgent && pause_ms < PERIOD_MS)
+        pause_ms = PERIOD_MS;
+    return pace->published_ms + pause_ms;
+}
+
+void publish_pace_done(struct publish_pace *pace, int64_t start_ms, int64_t end_ms)
+{
+    *pace = (struct publish_pace){.published_ms = end_ms, .took_ms = end_ms - start_ms};
+}

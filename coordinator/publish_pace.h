@@ -1,0 +1,30 @@
+/*
+ * When the view for readers is published anew: pure, on the times that it is given.
+ *
+ * Observations wait up to 100 ms. Decisions are published at once, but after a pause of four times
+ * the work that the view before took, so that publishing never keeps the owner thread busy. An
+ * answer that tells a client of the API of its change waits for no pause: who reads after a write
+ * finds what was written.
+ */
+#ifndef BATON_COORDINATOR_PUBLISH_PACE_H
+#define BATON_COORDINATOR_PUBLISH_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coordinator/core/update.h"
+
+struct publish_pace { /* all zero: nothing was published yet */
+    bool urgent;      /* a decision waits to be published */
+    int64_t published_ms, took_ms;
+};
+
+/* Looks at what a step did. True: it is to be published now, before its answers are given. */
+bool publish_pace_see(struct publish_pace *pace, const struct update *update);
+
+/* When what waits is to be published, on the clock of the times given. */
+int64_t publish_pace_due_ms(const struct publish_pace *pace);
+
+void publish_pace_done(struct publish_pace *pace, int64_t start_ms, int64_t end_ms);
+
+#endif
