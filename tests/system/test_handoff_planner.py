@@ -171,11 +171,17 @@ def test_handoff_prefers_the_state_that_is_on_the_newcomers_disk(broker, daemons
     third = daemons.agent(job.coordinator, checkpoint_interval="100ms")
     wait_until(lambda: is_at_rest(job) and len(owned(job)) == 3, LIMIT_S, f"three share it: {owned(job)}")
     had = [each for each in had if each in owned(job)["agent-2"]]
+
+    def is_on_its_disk():
+        return all(each["state_rows"] > 0 for each in job.processors() if each["processor"] in had)
+
+    wait_until(is_on_its_disk, LIMIT_S, f"agent-2 has checkpoints of {had}")
     second.kill()
     third.stop()
     wait_counts(job, {"agent-1": 8})
     second.start()
     kept = second.log_events("kept_states")[-1]
+    assert not second.log_events("kept_state_skipped")
     assert int(kept["count"]) >= len(had), kept
     wait_counts(job, {"agent-1": 4, "agent-2": 4})
     assert set(had) <= set(owned(job)["agent-2"]), (had, owned(job))
