@@ -184,8 +184,11 @@ def wait_for_partitions(sender, count, hash_name):
 
 
 def test_expand_producers_keep_the_order_of_a_job_that_grows(broker, daemons, unique, senders, hash_name="murmur2"):
-    """4 -> 5 -> 6 -> 7 while the C library and the Java class write: exact, and each key in its producer's order."""
-    job = Job(broker, daemons.coordinator(), unique, INITIAL, INITIAL // 2, partitioner=hash_name, settle="1s")
+    """4 -> 5 -> 6 -> 7 while the C library and the Java class write: exact, and each key in its producer's order.
+
+    Nobody knows when they hear of a new partition: `settle` is longer than that.
+    """
+    job = Job(broker, daemons.coordinator(), unique, INITIAL, INITIAL // 2, partitioner=hash_name, settle="5m")
     job.create()
     daemons.agent(job.coordinator)
     job.wait_active()

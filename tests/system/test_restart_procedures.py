@@ -283,6 +283,7 @@ def test_restart_past_a_refused_record_and_back_to_halt(world, unique):
     change(job, on_error="skip")
     assert [message.value() for message in read_all(job, 2)] == [b"1", b"3"]
     job.wait_drained()
+    job.wait("the first one is forgotten", lambda status: status["problems"] == 0)
     change(job, on_error="halt")
     job.wait_active()
     job.broker.produce(job.input, [("a", "two")])
