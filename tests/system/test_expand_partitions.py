@@ -9,6 +9,8 @@ from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 90
 START_MS = 1_700_000_000_000
 

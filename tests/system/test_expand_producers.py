@@ -18,6 +18,8 @@ from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 DOCS = (ROOT / "docs/producers.md").read_text(encoding="utf-8")
 INITIAL = 4
 COUNTS = (4, 5, 6, 7)

@@ -13,6 +13,8 @@ from oracle import TopicReader, check_outputs
 from scene import Held
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 120
 AGENT_TIMEOUT = "2s"
 

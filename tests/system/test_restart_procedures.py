@@ -14,6 +14,8 @@ from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 60
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 RECHECK_S = 10  # a halted task looks again that often
