@@ -369,6 +369,7 @@ static void on_welcome(struct agent *agent, const struct agent_welcome *welcome,
     agent->report_interval_ms =
         clamp(welcome->report_interval_ms, REPORT_INTERVAL_MS_MIN, REPORT_INTERVAL_MS_MAX);
     backoff_reset(&agent->report_backoff);
+    backoff_limit(&agent->report_backoff, welcome->agent_timeout_ms / BACKOFF_SHARE);
     agent->report_due_ms = now_ms;
 }
 

@@ -250,6 +250,7 @@ static bool accept_welcome(struct coordinator_link *link, struct agent_welcome *
     link->wait_ms = least(welcome->poll_wait_ms, POLL_WAIT_MS_MAX);
     link->in_use_ms =
         welcome->agent_timeout_ms > IN_USE_MS_MIN ? welcome->agent_timeout_ms : IN_USE_MS_MIN;
+    backoff_limit(&link->backoff, welcome->agent_timeout_ms / BACKOFF_SHARE);
     log_info("registered", LOG_STR("coordinator", link->config.api.url),
              LOG_STR("cluster", welcome->cluster), LOG_STR("agent", link->config.api.agent_id),
              LOG_STR("incarnation", link->config.api.incarnation),

@@ -118,9 +118,24 @@ static void keep_committed(struct kafka_inspection *inspection,
     }
 }
 
+static enum err_code inspect_committed(struct kafka *kafka, const struct kafka_call *call,
+                                       const rd_kafka_topic_partition_list_t *list,
+                                       int64_t deadline_ms, struct kafka_inspection *inspection,
+                                       struct err *reterr)
+{
+    rd_kafka_topic_partition_list_t *committed = NULL;
+    enum err_code code =
+        kafka_ask_committed(kafka, call->group_id, list, deadline_ms, &committed, reterr);
+    if (code == ERR_NONE) {
+        keep_committed(inspection, committed);
+        rd_kafka_topic_partition_list_destroy(committed);
+    }
+    return code;
+}
+
 /*
- * Stable ends before ends, log starts first: what the three say together was true at some moment,
- * start <= stable end <= end.
+ * Log starts first, then what is committed, stable ends before ends: others may write and commit
+ * meanwhile, and still start <= stable end <= end, and nothing is committed past the end.
  */
 static enum err_code inspect_partitions(struct kafka *kafka, const struct kafka_call *call,
                                         int64_t deadline_ms, struct kafka_inspection *inspection,
@@ -134,16 +149,12 @@ static enum err_code inspect_partitions(struct kafka *kafka, const struct kafka_
     if (list->cnt == 0)
         goto out;
     for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]) && code == ERR_NONE; i++) {
-        code = kafka_ask_edge(kafka, edges[i], deadline_ms, list, reterr);
+        if (edges[i] == KAFKA_EDGE_STABLE_END)
+            code = inspect_committed(kafka, call, list, deadline_ms, inspection, reterr);
+        if (code == ERR_NONE)
+            code = kafka_ask_edge(kafka, edges[i], deadline_ms, list, reterr);
         if (code == ERR_NONE)
             keep_edge(inspection, edges[i], list);
-    }
-    rd_kafka_topic_partition_list_t *committed = NULL;
-    if (code == ERR_NONE)
-        code = kafka_ask_committed(kafka, call->group_id, list, deadline_ms, &committed, reterr);
-    if (code == ERR_NONE) {
-        keep_committed(inspection, committed);
-        rd_kafka_topic_partition_list_destroy(committed);
     }
 out:
     rd_kafka_topic_partition_list_destroy(list);

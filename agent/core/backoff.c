@@ -6,7 +6,16 @@ void backoff_init(struct backoff *backoff, int64_t min_ms, int64_t max_ms)
 {
     assert(min_ms >= 1);
     assert(max_ms >= min_ms);
-    *backoff = (struct backoff){.min_ms = min_ms, .max_ms = max_ms};
+    *backoff = (struct backoff){.min_ms = min_ms, .max_ms = max_ms, .most_ms = max_ms};
+}
+
+void backoff_limit(struct backoff *backoff, int64_t max_ms)
+{
+    backoff->max_ms = max_ms > backoff->min_ms ? max_ms : backoff->min_ms;
+    if (backoff->max_ms > backoff->most_ms)
+        backoff->max_ms = backoff->most_ms;
+    if (backoff->next_ms > backoff->max_ms)
+        backoff->next_ms = backoff->max_ms;
 }
 
 int64_t backoff_next_ms(struct backoff *backoff, uint64_t random)

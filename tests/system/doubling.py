@@ -25,6 +25,7 @@ def run(broker, daemons, unique, loads, initial, doublings, keys=300, rate=200, 
         grow(stage.job, partitions=count)
         producer.wait_more(100)  # by the earlier count
         producer.use(count)
+        load.wait_known(count // 2, LIMIT_S)  # what it puts where keys are no more would be refused after the split
         grow(stage.job, processors=count)
         stage.job.wait_active(count)
         producer.wait_more(200)

@@ -49,6 +49,22 @@ def name_of(case):
     return f"{victim}-{kind}-{where.rsplit('/', 1)[1]}"
 
 
+def ask(job, partitions=8):
+    """The operation's id; None: the coordinator died of it before it answered."""
+    try:
+        return job.expand(partitions=partitions)
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def find_or_ask(job, partitions=8, earlier=()):
+    """What is durable goes on by itself; what is not is asked for again, as its user would. `earlier`: ids of others."""
+    found = job.coordinator.http.get("/v1/operations").json["items"]
+    mine = [each["id"] for each in found if each["job"] == job.name and each["kind"] == "expand_partitions"]
+    mine = [each for each in mine if each not in earlier]
+    return mine[-1] if mine else ask(job, partitions)
+
+
 class World:
     """One job of two processors; `agent-1` has both, unless there are more agents from the start."""
 
@@ -83,19 +99,6 @@ class World:
         self.coordinator.http.put("/v1/maintenance", {"enabled": enabled, "reason": "a test"}, expect=200)
 
     # ---- the expansion
-
-    def ask(self):
-        """The operation's id; None: the coordinator died of it before it answered."""
-        try:
-            return self.job.expand(partitions=8)
-        except (OSError, http.client.HTTPException):
-            return None
-
-    def find_or_ask(self):
-        """What is durable goes on by itself; what is not is asked for again, as its user would."""
-        found = self.coordinator.http.get("/v1/operations").json["items"]
-        mine = [each["id"] for each in found if each["job"] == self.job.name and each["kind"] == "expand_partitions"]
-        return mine[-1] if mine else self.ask()
 
     def go_on(self, operation):
         """It succeeds, and the producer hears of it."""
@@ -141,13 +144,13 @@ def run_coordinator(world, back):
         world.arm(world.coordinator)
         world.coordinator.restart()
         world.job.wait_active()
-    operation = world.ask()
+    operation = ask(world.job)
     if operation is not None and "window" in world.hook["BATON_HOOK"]:
         world.go_on(operation)
     world.wait_struck(world.coordinator)
     world.producer.wait_more(MORE)
     world.coordinator.start()
-    world.go_on(operation or world.find_or_ask())
+    world.go_on(operation or find_or_ask(world.job))
     world.end()
 
 
@@ -158,7 +161,7 @@ def run_owner(world, back):
     world.maintenance(True)
     if not back:
         survivor = world.agent(start=True)
-    world.go_on(world.ask())
+    world.go_on(ask(world.job))
     world.wait_struck(owner)
     if not back:
         world.maintenance(False)
@@ -184,7 +187,7 @@ def run_learner(world, back):
     path, wish = f"/v1/jobs/{world.job.name}/moves", {"processor": 0, "agent": learner.name}
     world.coordinator.http.post(path, wish, expect=202)
     wait_until(lambda: learner.log_events("task_phase", phase="learn"), LIMIT_S, "the newcomer learns")
-    world.go_on(world.ask())
+    world.go_on(ask(world.job))
     world.wait_struck(learner)
     if back:
         learner.start()
@@ -206,7 +209,7 @@ def run_stopped(phase, broker, daemons, unique, **options):
     with Held(daemons, other, f"phase@{world.job.name}/0/{phase}") if phase else contextlib.nullcontext() as hold:
         world.start()
         owner.wait_stopped(LIMIT_S)
-        world.go_on(world.ask())
+        world.go_on(ask(world.job))
         if phase:
             hold.wait_struck()
         else:

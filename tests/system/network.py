@@ -62,11 +62,16 @@ def check(job, sent):
 
 
 def assert_producers_given_up(job):
-    """Every transaction whose end was not known led to a new activation, never to a second try of the same producer."""
-    lines = [line for line in job.agent.log_text().splitlines() if "event=commit_failed" in line or "phase=producer" in line]
+    """Every transaction whose end was not known leads to a new activation, never to a second try of the same producer."""
+
+    def lines_of(processor):
+        lines = [line for line in job.agent.log_text().splitlines() if f" processor={processor} " in line]
+        return [line for line in lines if "event=commit_failed" in line or "phase=producer" in line]
+
     for processor in range(job.spec["processors"]):
-        own = [line for line in lines if f" processor={processor} " in line]
-        for failed, following in zip(own, own[1:] + [""]):
+        wait_until(lambda own=processor: "event=commit_failed" not in lines_of(own)[-1], LIMIT_S, f"{processor} begins anew")
+        own = lines_of(processor)
+        for failed, following in zip(own, own[1:]):
             if "event=commit_failed" in failed:
                 assert "phase=producer" in following, (failed, following)
 

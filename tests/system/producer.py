@@ -14,6 +14,8 @@ import time
 
 from confluent_kafka import Producer
 
+from waiting import wait_until
+
 BATCH_RECORDS = 10_000
 IN_FLIGHT_RECORDS = 400_000
 TICK_S = 0.01
@@ -90,6 +92,12 @@ class Load:
     def sent_so_far(self):
         """Handed to the client; acknowledged a little later."""
         return self._sent.value
+
+    def wait_known(self, partition, limit_s):
+        """Until it writes to that partition or a later one, and what it has sent up to then is there."""
+        wait_until(lambda: any(self._partitions[partition:]), limit_s, f"the load knows partition {partition}")
+        sent = self.sent_so_far
+        wait_until(lambda: sum(self._partitions) >= sent, limit_s, f"{sent} records of the load are there")
 
     @property
     def running(self):

@@ -15,7 +15,7 @@ import shutil
 
 from draining import ask, look, wait_for
 from killing import HISTORY_RECORDS, SLOW, SMALL_BATCHES
-from scene import LIMIT_S, Held, Scene
+from scene import GRACE, LIMIT_S, Held, Scene
 from waiting import wait_until
 
 CHILD = 1
@@ -78,8 +78,8 @@ class Splitting:
     def __init__(self, case, broker, daemons, unique, loads):
         lost = case.end in ("killed", "frozen")
         coordinator = {"hooks": True, "agent_timeout": "2s" if lost else "20s"}
-        # A source that is to be found not active yet is away for a moment before.
-        grace = "6s" if case.state.name == "caught_up" else "1s"
+        # A source that is to be found not active yet is away for a while before.
+        grace = "2m" if case.state.name == "caught_up" else GRACE
         self.case = case
         job = {"partitions": 4, "processors": 1, "rejoin_grace": grace}
         self.stage = Scene(broker, daemons, unique, loads, coordinator=coordinator, **job)
@@ -161,6 +161,7 @@ class Splitting:
             learns.let_go_surely()
             self.held.remove(learns)
             self.wait_state()
+            stage.job.put(expect=200, rejoin_grace=GRACE)
         else:
             struck.wait_struck()
             if state.wire:
@@ -174,6 +175,8 @@ class Splitting:
     def strike(self):
         """And what is held goes on, when the outcome of what happened is there or does not depend on it."""
         end = self.case.end
+        if not self.case.state.unheard:  # before somebody may be missed, which takes its course
+            self.start_other()
         if end in ("forced", "cancelled", "frozen"):
             self.source.pause()
         elif end == "killed":
@@ -182,11 +185,14 @@ class Splitting:
             self.stage.coordinator.environment.pop("BATON_HOOK")
             self.stage.coordinator.resume()
             self.wait_state()
+            self.start_other()
+        getattr(self, f"strike_{end}")()
+
+    def start_other(self):
         self.other.start()
         self.stage.wait_agent(self.other)
         self.first = self.splits()[-1]
         assert self.first["state"] == self.case.state.state, self.first
-        getattr(self, f"strike_{end}")()
 
     def strike_forced(self):
         """The source is stopped until it is drained; what holds the target would keep the split, and so the drain, open."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scene import LIMIT_S, Held, Scene
+from scene import GRACE, LIMIT_S, Held, Scene
 from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)
@@ -35,11 +35,13 @@ def test_drain_cordon_keeps_and_receives_nothing_until_uncordoned(scene):
         "POST", f"/v1/jobs/{stage.job.name}/moves", {"processor": 0, "agent": second.name}, expect=409
     )
     assert refused["code"] == "move_refused" and "cordoned" in refused["detail"], refused
+    stage.job.put(expect=200, rejoin_grace="5m")  # it is waited for until it is back
     stage.coordinator.kill()
     second.kill()
     stage.coordinator.start()
     second.start()
     stage.job.wait_owners({"agent-1": 2, "agent-2": 2})
+    stage.job.put(expect=200, rejoin_grace=GRACE)
     assert stage.coordinator.http.get(f"/v1/agents/{second.name}/eligibility").json == said
     third = stage.agent()
     stage.wait_agent(third, tasks=1)

@@ -9,6 +9,8 @@ from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 90
 START_MS = 1_700_000_000_000
 
@@ -83,11 +85,13 @@ def test_expand_counts_a_producer_of_the_old_number_and_one_that_is_late(job):
     sent = producer.stop()
     wait_settled(made)
     assert not made.problems()
+    made.put(expect=200, settle="1h")  # the window that is about to open is to be seen
     (late,) = keys_of(5, 4, 8)
     made.broker.produce(made.input, [(late, b"1", 1)])  # where four partitions put it
     problem = made.wait_problem("stale_after_settle")
     assert problem["severity"] == "warning" and "1 partitions" in problem["detail"]
     made.broker.produce(made.input, [(late, b"2", 5)])
+    made.put(expect=200, settle="2s")
     wait_settled(made)
     made.wait("the problem is over", lambda status: status["problems"] == 0)
     check_outputs(made.broker.bootstrap, made.output, sent | {late: 2}, LIMIT_S, provenance_of=[made.input]).assert_exact()
@@ -99,7 +103,8 @@ def test_expand_an_open_transaction_on_a_parent_holds_its_child(job):
     """S44: what is below the high watermark of the parent is waited for, though nobody can read it yet."""
     made = job(settle="1h")
     (held,), (free,) = keys_of(4, 4, 8), keys_of(5, 4, 8)
-    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name})
+    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name,
+                         "transaction.timeout.ms": 300_000})  # fmt: skip
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(made.input, b"1", held, partition=0)  # where four partitions put it
@@ -120,16 +125,18 @@ def test_expand_twice_with_a_producer_that_jumps_and_kills_between(job, daemons)
     made = job(coordinator_options={"hooks": True, "agent_timeout": "2s"}, agent_options={"hooks": True}, agents=2)
     coordinator, (first, second) = made.coordinator, made.agents
     producer = CarefulProducer(made.broker.bootstrap, made.input, 200, 4)
+    asked = []
     for count, point in ((8, "operation_before_commit@{}/commit_starts"), (16, "operation_before_commit@{}/end")):
         coordinator.stop()
         coordinator.environment["BATON_HOOK"] = f"{point.format(made.name)}:1:kill"
         coordinator.start()
         made.wait_active()
-        operation = made.expand(partitions=count)
-        assert coordinator.wait_exit() == -9
+        operation = growing.ask(made, count)
+        assert coordinator.wait_exit(LIMIT_S) == -9
         coordinator.environment.pop("BATON_HOOK")
         coordinator.start()
-        assert made.wait_operation(operation, LIMIT_S)["state"] == "succeeded"
+        asked.append(operation or growing.find_or_ask(made, count, asked))
+        assert made.wait_operation(asked[-1], LIMIT_S)["state"] == "succeeded"
         producer.wait_more(200)
         first.kill()
         first.start(ready=None)

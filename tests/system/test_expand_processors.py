@@ -28,10 +28,10 @@ def test_expand_processors_under_load(broker, daemons, unique, loads):
 
     operation = stage.job.wait_operation(stage.expand(8))
     assert operation["state"] == "succeeded", operation
+    stage.job.wait_active(8)
     after = stage.coordinator.http.get(f"/v1/jobs/{stage.job.name}/map").json
     assert (after["processors"], after["version"]) == (8, before["version"] + 4), after
     assert {each["partition"]: each["processor"] for each in after["items"]} == {p: p for p in range(PARTITIONS)}
-    stage.job.wait_active(8)
     now = stage.epochs()
     assert {n: now[n] for n in epochs} == epochs, "a parent does not stop"
     splits = stage.job.handoffs("done")

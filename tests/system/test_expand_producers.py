@@ -18,6 +18,8 @@ from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 DOCS = (ROOT / "docs/producers.md").read_text(encoding="utf-8")
 INITIAL = 4
 COUNTS = (4, 5, 6, 7)
@@ -184,8 +186,11 @@ def wait_for_partitions(sender, count, hash_name):
 
 
 def test_expand_producers_keep_the_order_of_a_job_that_grows(broker, daemons, unique, senders, hash_name="murmur2"):
-    """4 -> 5 -> 6 -> 7 while the C library and the Java class write: exact, and each key in its producer's order."""
-    job = Job(broker, daemons.coordinator(), unique, INITIAL, INITIAL // 2, partitioner=hash_name, settle="1s")
+    """4 -> 5 -> 6 -> 7 while the C library and the Java class write: exact, and each key in its producer's order.
+
+    Nobody knows when they hear of a new partition: `settle` is longer than that.
+    """
+    job = Job(broker, daemons.coordinator(), unique, INITIAL, INITIAL // 2, partitioner=hash_name, settle="5m")
     job.create()
     daemons.agent(job.coordinator)
     job.wait_active()

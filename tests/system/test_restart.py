@@ -13,6 +13,8 @@ from oracle import TopicReader, check_outputs
 from scene import Held
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 120
 AGENT_TIMEOUT = "2s"
 
@@ -59,6 +61,16 @@ def added(*expected):
 
 def assert_exact(job, expected, limit_s=LIMIT_S):
     check_outputs(job.broker.bootstrap, job.output, expected, limit_s, provenance_of=[job.input]).assert_exact()
+
+
+def epochs_of(job):
+    return [each["epoch"] for each in job.processors()]
+
+
+def wait_active_anew(job, epochs):
+    """After a start of the agent: until then what is shown may be of the one before. `epochs`: from before that start."""
+    job.wait("active under new epochs", lambda _: all(
+        each["state"] == "active" and each["epoch"] > epoch for each, epoch in zip(job.processors(), epochs)))
 
 
 def outputs_so_far(job):
@@ -127,10 +139,9 @@ def test_restart_in_order_replays_nothing(world):
     job = world(partitions=2)
     before = fill(job, 2_000)
     job.wait_drained()
-    epochs = [each["epoch"] for each in job.processors()]
+    epochs = epochs_of(job)
     job.agent.restart()
-    job.wait("active under new epochs", lambda _: all(
-        each["state"] == "active" and each["epoch"] > epoch for each, epoch in zip(job.processors(), epochs)))
+    wait_active_anew(job, epochs)
     assert job.replayed() == 0
     assert_exact(job, added(before, fill(job, 100, seed=2)))
 
@@ -141,13 +152,15 @@ def test_restart_after_a_kill_replays_exactly_t2_to_t1(world):
     job.wait_drained()
     assert job.agent.stop() == 0  # T2 = T1 on disk
     job.agent.options["checkpoint_interval"] = "10m"
+    epochs = epochs_of(job)
     job.agent.start()
-    job.wait_active()
+    wait_active_anew(job, epochs)
     second = fill(job, 1_234, seed=2)
     job.wait_drained()  # T1 has moved on, T2 on disk has not
+    epochs = epochs_of(job)
     job.agent.kill()
     job.agent.start()
-    job.wait_active()
+    wait_active_anew(job, epochs)
     assert job.replayed() == 1_234
     assert_exact(job, added(first, second, fill(job, 100, seed=3)))
 
@@ -158,10 +171,11 @@ def test_restart_without_state_rebuilds_all_of_it(world):
     for number in range(10):
         job.broker.produce(job.input, [(b"k%d" % number, b"x")], transactional_id=job.name)
     job.wait_drained()
+    epochs = epochs_of(job)
     assert job.agent.stop() == 0
     shutil.rmtree(job.agent.options["state_dir"])
     job.agent.start()
-    job.wait_active()
+    wait_active_anew(job, epochs)
     assert job.replayed() == 10
     job.wait("lag is 0", lambda status: status["lag_records"] == 0)
     more = fill(job, 50)
@@ -180,13 +194,17 @@ def test_restart_goes_on_with_a_rebuild_where_it_was(world, daemons):
     with Held(daemons, job.agent, f"checkpoint_after@{job.name}/0/replay") as hold:
         job.agent.start()
         hold.wait_struck()
-        [held] = wait_until(lambda: [p for p in job.processors() if p["partitions"][0]["t2"]], LIMIT_S, "it says how far it is")
+
+        def replaying():  # until it says so, what is shown is from before
+            return [p for p in job.processors() if p["state"] == "replaying" and p["partitions"][0]["t2"]]
+
+        [held] = wait_until(replaying, LIMIT_S, "it says how far it is")
         progress = held["partitions"][0]["t2"]
-        assert 0 < progress < 20_000 and held["state"] == "replaying", held
+        assert 0 < progress < 20_000, held
         with concurrent.futures.ThreadPoolExecutor() as pool:
             stopping = pool.submit(job.agent.stop)
             job.agent.wait_log("agent_phase", phase="stopping")
-            hold.let_go()
+            hold.let_go_surely()
             assert stopping.result() == 0
     for option in ("kafka.fetch.message.max.bytes", "kafka.queued.min.messages"):
         del job.agent.options[option]
@@ -239,10 +257,11 @@ def test_restart_sets_damaged_state_aside_and_relearns(world, damage):
     job = world(partitions=1)
     before = fill(job, 5_000, keys=2_000)
     job.wait_drained()
+    epochs = epochs_of(job)
     assert job.agent.stop() == 0
     damage(state_of(job) / "data.mdb")
     job.agent.start()
-    job.wait_active()
+    wait_active_anew(job, epochs)
     assert job.replayed() == 5_000
     aside = list(state_of(job).parent.glob("0.aside-*"))
     assert aside and job.agent.log_events("state_set_aside")

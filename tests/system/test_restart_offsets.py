@@ -123,7 +123,7 @@ def test_restart_offsets_a_skipped_record_is_in_nobodys_state(moody):
     assert skips(stage) == [made]
     [event] = stage.events("record_skipped")
     assert "ticket 4711" in event["detail"] and "offset 1" in event["detail"], event
-    assert stage.job.processors()[0]["skipped_asked"] == 1
+    stage.job.wait("its owner has said so", lambda _: stage.job.processors()[0]["skipped_asked"] == 1)
     stage.coordinator.kill()
     stage.coordinator.start()
     assert skips(stage) == [made]

@@ -14,6 +14,8 @@ from jobs import Job
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 60
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 RECHECK_S = 10  # a halted task looks again that often
@@ -283,6 +285,7 @@ def test_restart_past_a_refused_record_and_back_to_halt(world, unique):
     change(job, on_error="skip")
     assert [message.value() for message in read_all(job, 2)] == [b"1", b"3"]
     job.wait_drained()
+    job.wait("the first one is forgotten", lambda status: status["problems"] == 0)
     change(job, on_error="halt")
     job.wait_active()
     job.broker.produce(job.input, [("a", "two")])

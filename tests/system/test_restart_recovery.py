@@ -9,6 +9,8 @@ import pytest
 from scene import Scene
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(300)
+
 LIMIT_S = 60
 
 
@@ -20,7 +22,8 @@ def stage(broker, daemons, unique, loads, tmp_path):
         (tmp_path / "backups").mkdir()
         # A recovery waits for agents that it does not know for one agent_timeout: a busy machine must not make one late.
         return Scene(broker, daemons, unique, loads, partitions=4, agents=agents,
-                     coordinator={"backup_dir": tmp_path / "backups", "agent_timeout": "6s"}, **spec)  # fmt: skip
+                     coordinator={"backup_dir": tmp_path / "backups", "agent_timeout": "6s"},
+                     **{"rejoin_grace": "5m", **spec})  # fmt: skip
 
     return make
 
@@ -47,7 +50,8 @@ def recover(scene):
     scene.coordinator.wait_for_address()
     wait_unready(scene, "recovering")
     assert ask_for_move(scene, 503)["code"] == "recovering"
-    scene.coordinator.wait_ready()
+    # Of a group that commits all the time Kafka may take a while to have stable offsets.
+    scene.coordinator.wait_ready(limit_s=2 * LIMIT_S)
 
 
 def ask_for_move(scene, expect):
@@ -65,7 +69,12 @@ def wait_unready(scene, code):
 def raise_epochs(scene, count=2):
     """Epochs that an earlier copy of the database does not know: an agent's new starts."""
     for _ in range(count):
-        scene.agents[0].restart()
+        before, first = scene.epochs(), scene.agents[0]
+        mine = [each["processor"] for each in scene.job.processors() if each["agent"] == first.name]
+        first.restart()
+        # What is shown may be from before for a moment.
+        scene.job.wait("has higher epochs", lambda _, mine=mine, before=before: all(
+            scene.epochs()[each] > before[each] for each in mine))  # fmt: skip
     scene.job.wait_active()
 
 
@@ -149,7 +158,7 @@ def test_restart_recovery_backups_need_a_folder(daemons):
 
 def test_restart_recovery_of_a_lost_database_knows_what_is_inherited(stage):
     """Processor 4 is split off processor 0 when the topic has grown; then nobody has its state, and it is made anew up to there."""
-    scene = stage(processors=4, settle="1s", partitioner="murmur2")
+    scene = stage(processors=4, settle="1s", partitioner="murmur2", rejoin_grace="1s")
     scene.history(2000)
     assert scene.job.wait_operation(scene.job.expand(partitions=8))["state"] == "succeeded"
     scene.load()

@@ -39,6 +39,21 @@ Test(backoff, every_pause_is_in_range)
     }
 }
 
+Test(backoff, a_limit_holds_from_the_next_pause_on)
+{
+    struct backoff backoff;
+    backoff_init(&backoff, 200, 5000);
+    for (int i = 0; i < 6; i++)
+        (void)backoff_next_ms(&backoff, 0);
+    backoff_limit(&backoff, 500);
+    cr_assert_eq(backoff_next_ms(&backoff, 250), 500);
+    cr_assert_eq(backoff_next_ms(&backoff, 250), 500);
+    backoff_limit(&backoff, 100);
+    cr_assert_eq(backoff_next_ms(&backoff, 100), 200, "never below the least");
+    backoff_limit(&backoff, INT64_MAX);
+    cr_assert_eq(backoff.max_ms, 5000, "never above the most");
+}
+
 Test(backoff, jitter_spreads)
 {
     struct rng rng;
