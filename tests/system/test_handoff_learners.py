@@ -99,7 +99,8 @@ def test_handoff_ends_when_the_topic_is_lost_under_the_learner(scene, daemons, s
         learner.start()
         stage.move(learner)
         hold.wait_struck()
-        wait_until(lambda: 0 < (stage.wait_handoff("learning")["replay_records"] or 0) < HISTORY, LIMIT_S, "some of it is learned")
+        wait_until(lambda: 0 < (stage.wait_handoff("learning")["replay_records"] or 0) < HISTORY, LIMIT_S,
+                   "some of it is learned")
         epoch = stage.epochs()[0]
         strike(stage)
     if strike is take_away:
