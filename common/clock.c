@@ -27,6 +27,12 @@ int64_t clock_mono_us(void)
     return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
 }
 
+int64_t clock_thread_ms(void)
+{
+    struct timespec time = now(CLOCK_THREAD_CPUTIME_ID);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
 int64_t clock_wall_ms(void)
 {
     struct timespec time = now(CLOCK_REALTIME);

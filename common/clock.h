@@ -10,7 +10,8 @@
 
 int64_t clock_mono_ms(void);
 int64_t clock_mono_us(void);
-int64_t clock_wall_ms(void); /* milliseconds since 1970-01-01T00:00:00Z */
+int64_t clock_thread_ms(void); /* that the calling thread has worked: it stands still with it */
+int64_t clock_wall_ms(void);   /* milliseconds since 1970-01-01T00:00:00Z */
 
 /* "2026-11-29T18:12:03.123Z"; `text` has room for 25 bytes. */
 #define CLOCK_TEXT_BYTES 25

@@ -94,10 +94,10 @@ static void answer_store_failed(struct coordinator *coordinator, uint64_t reques
 
 static void publish(struct coordinator *coordinator)
 {
-    int64_t start_ms = clock_mono_ms();
-    publish_build(coordinator->config.publisher, &coordinator->cluster, start_ms,
+    int64_t start_ms = clock_thread_ms();
+    publish_build(coordinator->config.publisher, &coordinator->cluster, clock_mono_ms(),
                   &coordinator->dirty);
-    publish_pace_done(&coordinator->pace, start_ms, clock_mono_ms());
+    publish_pace_done(&coordinator->pace, clock_thread_ms() - start_ms, clock_mono_ms());
     count(&coordinator->counts.publications);
 }
 
@@ -335,6 +335,14 @@ static void serve_event(struct coordinator *coordinator, struct coord_event *eve
     coord_event_finish(event);
 }
 
+/* Who reads after it what is, finds nothing older than what it says there was. */
+static void serve_query(struct coordinator *coordinator, struct archive_query *query)
+{
+    if (coordinator->loaded && coordinator->pace.urgent)
+        publish(coordinator);
+    archive_ask(&coordinator->archive, query);
+}
+
 static void finish_message(void *pointer)
 {
     struct message *message = pointer;
@@ -367,7 +375,7 @@ static void serve_message(struct coordinator *coordinator, struct message *messa
     if (message->kind == MESSAGE_EVENT)
         serve_event(coordinator, &message->event);
     else
-        archive_ask(&coordinator->archive, &message->query);
+        serve_query(coordinator, &message->query);
     finish_message(message);
 }
 

@@ -24,7 +24,7 @@ static bool is_for_agent(const struct schema_type *type)
            type == &schema_report_answer;
 }
 
-static bool confirms_change(const struct update *update)
+static bool answers_client(const struct update *update)
 {
     for (size_t i = 0; i < update->answers.count; i++) {
         const struct answer *each = &update->answers.items[i];
@@ -36,10 +36,9 @@ static bool confirms_change(const struct update *update)
 
 bool publish_pace_see(struct publish_pace *pace, const struct update *update)
 {
-    if (!is_decision(update))
-        return false;
-    pace->urgent = true;
-    return confirms_change(update);
+    if (is_decision(update))
+        pace->urgent = true;
+    return pace->urgent && answers_client(update);
 }
 
 int64_t publish_pace_due_ms(const struct publish_pace *pace)
@@ -50,7 +49,7 @@ int64_t publish_pace_due_ms(const struct publish_pace *pace)
     return pace->published_ms + pause_ms;
 }
 
-void publish_pace_done(struct publish_pace *pace, int64_t start_ms, int64_t end_ms)
+void publish_pace_done(struct publish_pace *pace, int64_t took_ms, int64_t now_ms)
 {
-    *pace = (struct publish_pace){.published_ms = end_ms, .took_ms = end_ms - start_ms};
+    *pace = (struct publish_pace){.published_ms = now_ms, .took_ms = took_ms};
 }

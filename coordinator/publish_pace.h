@@ -3,8 +3,8 @@
  *
  * Observations wait up to 100 ms. Decisions are published at once, but after a pause of four times
  * the work that the view before took, so that publishing never keeps the owner thread busy. An
- * answer that tells a client of the API of its change waits for no pause: who reads after a write
- * finds what was written.
+ * answer to a client of the API waits for no pause: who reads after it finds what it told of, were
+ * it decided by an earlier step.
  */
 #ifndef BATON_COORDINATOR_PUBLISH_PACE_H
 #define BATON_COORDINATOR_PUBLISH_PACE_H
@@ -25,6 +25,7 @@ bool publish_pace_see(struct publish_pace *pace, const struct update *update);
 /* When what waits is to be published, on the clock of the times given. */
 int64_t publish_pace_due_ms(const struct publish_pace *pace);
 
-void publish_pace_done(struct publish_pace *pace, int64_t start_ms, int64_t end_ms);
+/* `took_ms`: of the thread's own time, for what the machine stands still is no work. */
+void publish_pace_done(struct publish_pace *pace, int64_t took_ms, int64_t now_ms);
 
 #endif

@@ -57,7 +57,7 @@ class YourBroker:
     create_topic, admin = Broker.create_topic, Broker.admin
     end_offsets, committed, partition_count = Broker.end_offsets, Broker.committed, Broker.partition_count
     delete_topic, _offsets, _wait_for_partitions = Broker.delete_topic, Broker._offsets, Broker._wait_for_partitions
-    _result = staticmethod(Broker._result)
+    _metadata, _result = Broker._metadata, staticmethod(Broker._result)
 
     def __init__(self, bootstrap):
         self.bootstrap = bootstrap

@@ -15,8 +15,8 @@ from http_client import Client
 from waiting import wait_until
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-START_LIMIT_S = 30
-STOP_LIMIT_S = 30
+START_LIMIT_S = 60
+STOP_LIMIT_S = 60  # an agent gives up after 30 s by itself
 SANITIZER_REPORTS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "runtime error:", "WARNING: ThreadSanitizer")
 _LOGFMT = re.compile(r'([A-Za-z0-9_.]+)=("(?:[^"\\]|\\.)*"|\S*)')
 

@@ -65,8 +65,7 @@ class Job:
 
     def delete(self):
         """And wait until it is gone; its topics and its group's offsets stay."""
-        operation = self.coordinator.http.delete(f"/v1/jobs/{self.name}").json["id"]
-        ended = self.coordinator.http.get(f"/v1/operations/{operation}?wait=30s", timeout_s=40).json
+        ended = self.wait_operation(self.coordinator.http.delete(f"/v1/jobs/{self.name}").json["id"])
         assert ended["state"] == "succeeded", ended
 
     def status(self):

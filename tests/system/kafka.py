@@ -28,6 +28,7 @@ from waiting import wait_until
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "kafka.sh"
 START_LIMIT_S = 180  # five seconds on a quiet machine
+STOP_LIMIT_S = 120  # then it is killed, and may come back without what it had not written
 ADMIN_LIMIT_S = 30
 # What a broker that has just come back, or a partition whose leader has just changed, says for a moment.
 UNSETTLED = (
@@ -101,7 +102,7 @@ class Controller:
 
     def stop(self):
         if self._child is not None:
-            process.end(self._child, 30)
+            process.end(self._child, STOP_LIMIT_S)
 
     def fenced(self):
         """How often it has taken the broker for dead."""
@@ -172,7 +173,7 @@ class Broker:
     def stop(self):
         """An orderly end (SIGTERM)."""
         if self._child is not None:
-            process.end(self._child, 30)
+            process.end(self._child, STOP_LIMIT_S)
 
     def kill(self):
         """kill -9."""
@@ -226,7 +227,7 @@ class Broker:
 
     def delete_topic(self, name):
         self._result(self.admin.delete_topics([name])[name])
-        wait_until(lambda: name not in self.admin.list_topics(timeout=5).topics, ADMIN_LIMIT_S, f"{name} is gone")
+        wait_until(lambda: name not in self._metadata().topics, ADMIN_LIMIT_S, f"{name} is gone")
 
     def expand_topic(self, name, partitions):
         self._result(self.admin.create_partitions([NewPartitions(name, partitions)])[name])
@@ -237,13 +238,28 @@ class Broker:
         at = TopicPartition(name, partition, before_offset)
         self._result(self.admin.delete_records([at])[at])
 
-    def set_topic_config(self, name, setting, value):
+    def set_topic_config(self, name, **settings):
+        """Changes settings and waits until the broker goes by them. Dots in setting names are written as underscores."""
+        wanted = {setting.replace("_", "."): str(value) for setting, value in settings.items()}
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
-        resource.add_incremental_config(ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET))
+        for setting, value in wanted.items():
+            resource.add_incremental_config(ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET))
         self._result(self.admin.incremental_alter_configs([resource])[resource])
 
+        def told():
+            asked = ConfigResource(ConfigResource.Type.TOPIC, name)
+            seen = self._result(self.admin.describe_configs([asked])[asked])
+            return all(seen[setting].value == value for setting, value in wanted.items())
+
+        wait_until(told, ADMIN_LIMIT_S, f"{name} has {wanted}")
+        # What it says of its settings it says just before its logs go by them; what it hears next, it says after that.
+        self.create_topic(f"after-settings-{uuid.uuid4().hex}")
+
     def partition_count(self, name):
-        return len(self.admin.list_topics(name, timeout=5).topics[name].partitions)
+        return len(self._metadata(name).topics[name].partitions)
+
+    def _metadata(self, *names):
+        return self.admin.list_topics(*names, timeout=ADMIN_LIMIT_S)
 
     def start_offsets(self, name):
         return self._offsets(name, OffsetSpec.earliest())
@@ -283,7 +299,7 @@ class Broker:
 
     def _wait_for_partitions(self, name, count):
         def ready():
-            topic = self.admin.list_topics(name, timeout=5).topics[name]
+            topic = self._metadata(name).topics[name]
             partitions = topic.partitions.values()
             return topic.error is None and len(partitions) == count and all(p.leader >= 0 for p in partitions)
 

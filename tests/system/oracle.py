@@ -226,7 +226,7 @@ class TopicReader:
             "log_level": 2,
             **(config or {}),
         })
-        partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
         assert partitions, f"topic {topic} does not exist"
         self._at_end = dict.fromkeys(only(len(partitions)) if only else partitions, False)
         self._consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in self._at_end])

@@ -11,6 +11,7 @@ PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 started = []  # every Popen of this run; conftest checks at the end that all have ended
+_given_ports = set()
 
 
 def _die_with_parent():
@@ -51,12 +52,20 @@ def end(child, limit_s=10):
 
 
 def free_port():
-    """A port on loopback below the range of outgoing connections, so that it can be taken again after a restart."""
+    """A port on loopback below the range of outgoing connections, so that it can be taken again after a restart.
+
+    It is used later, and looks free until then: no two calls give the same one, nor do two workers of one run.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
-        port = random.SystemRandom().randrange(20000, 32000)
+        port = random.SystemRandom().randrange(20000 + worker % workers, 32000, workers)
+        if port in _given_ports:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        _given_ports.add(port)
+        return port

@@ -23,11 +23,13 @@ class _Direction:
         self.bytes = 0  # passed on so far
         self.flips = []  # numbers of bytes of which a bit flips when they are passed on
 
-    def bend(self, data):
+    def take(self, data):
+        """Counts them before they go: whoever has an answer to them finds them counted."""
         bent = bytearray(data)
         for at in [each for each in self.flips if self.bytes <= each < self.bytes + len(data)]:
             bent[at - self.bytes] ^= 1
             self.flips.remove(at)
+        self.bytes += len(data)
         return bytes(bent)
 
     def set(self, **values):
@@ -90,13 +92,14 @@ class _Connection:
                 while direction.held and not self.closed.is_set():
                     direction.changed.wait(0.1)
                 dropping = direction.dropping
+                if not dropping and not self.closed.is_set():
+                    data = direction.take(data)
             if not data or self.closed.is_set():
                 break
             if dropping:
                 continue
             try:
-                sink.sendall(direction.bend(data))
-                direction.bytes += len(data)
+                sink.sendall(data)
             except OSError:
                 break
         self.close()
@@ -151,6 +154,8 @@ class TcpProxy:
     def heal(self):
         """Back to passing everything on; held bytes go first. Connections that lost bytes are closed."""
         lossy = any(direction.dropping for direction in self.directions.values())
+        if lossy:
+            self.disconnect()  # before anything passes that was to be lost
         self._set(BOTH, held=False, dropping=False, delay_s=0.0)
         self._refusing = False
         if lossy:

@@ -29,7 +29,7 @@ def assert_exact(job, sent):
 
 def test_handoff_newcomer_learns_and_takes_its_share(broker, daemons, unique, loads, figures):
     job = make_job(broker, daemons, unique)
-    history = loads(broker.bootstrap, job.input, keys=KEYS, seed=1, total=50_000).wait(60)
+    history = loads(broker.bootstrap, job.input, keys=KEYS, seed=1, total=50_000).wait(LIMIT_S)
     job.wait_drained()
     load = loads(broker.bootstrap, job.input, keys=KEYS, seed=2, rate=RATE)
     wait_until(lambda: load.sent_so_far > RATE // 2, LIMIT_S, "live load comes")

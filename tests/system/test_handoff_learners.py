@@ -93,13 +93,14 @@ def test_handoff_ends_when_the_topic_is_lost_under_the_learner(scene, daemons, s
     stage.history(HISTORY)
     # As reported: a learner goes by the T1 that it is told, and an older one would soon be caught up with.
     stage.job.wait("all is committed", lambda _: stage.job.processors()[0]["partitions"][0]["t1"] == HISTORY, LIMIT_S)
-    learner = stage.agent(start=False, hooks=True, **SLOW)
-    with Held(daemons, learner, f"checkpoint_after@{stage.job.name}/0/learn", passes=2) as hold:
+    # Its first checkpoint is held, and it can not read on when its cache is full, which is soon.
+    learner = stage.agent(start=False, hooks=True, cache_bytes="64KiB", **SLOW)
+    with Held(daemons, learner, f"flush_before@{stage.job.name}/0") as hold:
         learner.start()
         stage.move(learner)
         hold.wait_struck()
-        half = wait_until(lambda: stage.wait_handoff("learning")["replay_records"], LIMIT_S, "it says how much there is to go")
-        assert 0 < half < HISTORY, half
+        wait_until(lambda: 0 < (stage.wait_handoff("learning")["replay_records"] or 0) < HISTORY, LIMIT_S,
+                   "some of it is learned")
         epoch = stage.epochs()[0]
         strike(stage)
     if strike is take_away:

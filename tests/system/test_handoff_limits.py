@@ -5,12 +5,14 @@ out of its range is refused with a line that names the option and the range; at 
 processors go from one agent to another.
 """
 
+import itertools
 import re
 
 import pytest
 
 from daemons import ROOT
 from scene import LIMIT_S, Scene
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -133,10 +135,19 @@ def test_handoff_at_the_limits_of_every_option(scene, which):
         for processor in range(stage.job.spec["processors"]):
             operation = stage.job.wait_operation(stage.move(target, processor))
             assert operation["state"] == "succeeded", operation
-        assert stage.job.owners() == {target.name: stage.job.spec["processors"]}
+        stage.job.wait_owners({target.name: stage.job.spec["processors"]})
         stage.history(2_000)
-    for processor in range(stage.job.spec["processors"]):  # a release commits what the interval would hold back
-        stage.job.wait_operation(stage.move(first, processor))
+    targets = itertools.cycle((first, second))
+
+    def all_is_committed():
+        """A release commits what the interval would hold back: as much as was worked on by then."""
+        target = next(targets)
+        for processor in range(stage.job.spec["processors"]):
+            stage.job.wait_operation(stage.move(target, processor))
+        committed = stage.job.committed()
+        return all(committed[stage.job.input, p][0] >= end for p, end in stage.broker.end_offsets(stage.job.input).items())
+
+    wait_until(all_is_committed, LIMIT_S, "the releases commit all")
     stage.assert_exact()
     for agent in (first, second):
         agent.kill()  # with stop_timeout at 0 an agent does not end in order

@@ -9,6 +9,8 @@ from jobs import Job
 from oracle import check_outputs
 from waiting import wait_until
 
+pytestmark = pytest.mark.timeout(400)
+
 LIMIT_S = 180
 AGENT_TIMEOUT = "4s"
 KEYS = 2_000
@@ -60,6 +62,15 @@ def wait_counts(job, wanted, limit_s=LIMIT_S):
     wait_until(reached, limit_s, f"{job.name} is spread as {wanted}; it is {owned(job)}, {handoffs(job)}")
 
 
+def wait_on_disk(job, processors):
+    """Until their owners have checkpoints of them: what is not in one does not outlive its task."""
+
+    def is_there():
+        return all(each["state_rows"] > 0 for each in job.processors() if each["processor"] in processors)
+
+    wait_until(is_there, LIMIT_S, f"there are checkpoints of {processors}")
+
+
 def start_load(job, loads, seed):
     load = loads(job.broker.bootstrap, job.input, keys=KEYS, seed=seed, rate=RATE)
     wait_until(lambda: load.sent_so_far > RATE, LIMIT_S, "live load comes")
@@ -78,7 +89,6 @@ def learner_intervals(items):
         yield start, start + sum(each[phase] or 0 for phase in LEARNER_PHASES)
 
 
-@pytest.mark.timeout(400)
 def test_handoff_five_agents_in_a_row_get_what_they_are_owed(broker, daemons, unique, loads, figures):
     """S22: one more agent a second, five times, over two jobs of eight: as many moves as are owed, an even end, and rest."""
     coordinator = daemons.coordinator(agent_timeout="10s")
@@ -171,11 +181,7 @@ def test_handoff_prefers_the_state_that_is_on_the_newcomers_disk(broker, daemons
     third = daemons.agent(job.coordinator, checkpoint_interval="100ms")
     wait_until(lambda: is_at_rest(job) and len(owned(job)) == 3, LIMIT_S, f"three share it: {owned(job)}")
     had = [each for each in had if each in owned(job)["agent-2"]]
-
-    def is_on_its_disk():
-        return all(each["state_rows"] > 0 for each in job.processors() if each["processor"] in had)
-
-    wait_until(is_on_its_disk, LIMIT_S, f"agent-2 has checkpoints of {had}")
+    wait_on_disk(job, had)
     second.kill()
     third.stop()
     wait_counts(job, {"agent-1": 8})
@@ -195,6 +201,7 @@ def test_handoff_agent_that_returns_gets_its_share_back(broker, daemons, unique,
     second = daemons.agent(job.coordinator, checkpoint_interval="100ms")
     wait_counts(job, {"agent-1": 2, "agent-2": 2})
     had = owned(job)["agent-2"]
+    wait_on_disk(job, had)
     second.pause()
     wait_counts(job, {"agent-1": 4})
     assert len(handoffs(job, forced=True)) == 2

@@ -3,6 +3,7 @@
 import pytest
 
 from scene import LIMIT_S, Scene
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -56,7 +57,8 @@ def test_restart_of_an_agent_is_not_taken_for_a_second_one(scene, how):
         scene.wait_agent(first, "lost")
         new = clone_of(scene, first)
     new.start(ready="/readyz")
-    assert new.running and scene.wait_agent(first)["incarnation"] != old
+    assert new.running
+    wait_until(lambda: scene.wait_agent(first)["incarnation"] != old, LIMIT_S, "it is seen, too")
     scene.job.wait_active()
     scene.wait_outputs(200)
     if how == "stalled":

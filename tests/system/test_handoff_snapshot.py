@@ -1,7 +1,6 @@
 """S39, D8: a state that the topics can not rebuild any more comes from another copy, whole or not at all."""
 
-import socket
-
+import process
 import pytest
 from proxy import DOWN, TcpProxy
 from test_handoff_history import LIMIT_S, Counted, add_agent, cut, make_job, start_job
@@ -10,11 +9,28 @@ from waiting import wait_until
 pytestmark = pytest.mark.timeout(300)
 
 
+class NewKeys(Counted):
+    """Each record has a key of its own: when all is in a checkpoint there are as many rows as records."""
+
+    def write(self, records, value="x"):
+        known = len(self.counts)
+        batch = [(f"key-{known + number}", value) for number in range(records)]
+        self.job.broker.produce(self.job.input, batch)
+        self.counts |= {key.encode(): 1 for key, _ in batch}
+
+    def cut(self, before_offset):
+        """A copy of the last checkpoint is to be of use: one from before the cut would be thrown away, and asked for again."""
+        self.job.wait_drained()
+        self.wait_rows(len(self.counts))
+        cut(self.job, before_offset)
+
+
 def lose_history(job, daemons, records=400):
     """A job of two processors on agent-1, whose first records are in no topic any more."""
-    sent = start_job(job, daemons)
+    start_job(job, daemons)
+    sent = NewKeys(job)
     sent.send(records)
-    cut(job, 50)
+    sent.cut(50)
     return sent
 
 
@@ -31,7 +47,7 @@ def test_handoff_snapshot_lets_an_agent_join_and_leave_when_history_is_gone(brok
     assert [each["source"] for each in seeded(second)] == ["agent-1"]
     sent.send(200)
     # The other one comes as well, by a drain.
-    cut(job, 250)
+    sent.cut(250)
     job.coordinator.http.put("/v1/agents/agent-1/drain", {}, expect=202)
     job.wait_owners({"agent-2": 2}, LIMIT_S)
     sent.send(100)
@@ -49,11 +65,6 @@ class ManyKeys(Counted):
             self.counts[key.encode()] = self.counts.get(key.encode(), 0) + 1
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 def begin(broker, daemons, unique, first=None, second=None, **options):
     """A job of one processor on agent-1 whose history is gone, and agent-2, which shall have it."""
     job = make_job(broker, daemons, unique, partitions=1, seed="auto")
@@ -62,6 +73,7 @@ def begin(broker, daemons, unique, first=None, second=None, **options):
     job.wait_active()
     sent = ManyKeys(job)
     sent.send(24_000)
+    sent.wait_rows(12_000)  # of which a copy is asked for: it is to go on behind the cut
     cut(job, 12_000)
     job.second = add_agent(job, daemons, hooks=True, environment=second)
     return job, sent
@@ -107,7 +119,7 @@ def test_handoff_snapshot_sender_killed_midway(broker, daemons, unique):
 
 def test_handoff_snapshot_damaged_on_the_way(broker, daemons, unique):
     """A bit flips in the midst of two transfers: both are thrown away, and the third one is whole."""
-    port = free_port()
+    port = process.free_port()
     proxy = TcpProxy(port)
     try:
         proxy.flip(DOWN, 100_000, 600_000)

@@ -105,6 +105,7 @@ def test_load_that_fails_is_an_error(broker, unique, loads):
         load.wait(60)
 
 
+@pytest.mark.timeout(400)  # two starts of a broker
 def test_broker_survives_pause_and_kill(own_broker, unique):
     broker = own_broker()
     topic = broker.create_topic(unique("in"), 2)
@@ -131,19 +132,19 @@ def test_broker_behind_a_proxy(broker, topics):
         producer.produce(topics[0], value, b"key", on_delivery=lambda error, _: results.append(error))
 
     send(b"before")
-    assert producer.flush(10) == 0 and results == [None]
-    up_bytes = proxy.passed_bytes(UP)
+    assert producer.flush(60) == 0 and results == [None]
     proxy.hold(UP)
+    up_bytes = proxy.passed_bytes(UP)
     send(b"held")
     assert producer.flush(1) == 1 and len(results) == 1
     assert proxy.passed_bytes(UP) == up_bytes
     proxy.heal()
-    assert producer.flush(10) == 0 and results == [None, None]
+    assert producer.flush(60) == 0 and results == [None, None]
     proxy.cut()
     send(b"cut off")
     assert producer.flush(1) == 1
     proxy.heal()
-    assert producer.flush(20) == 0 and results == [None] * 3
+    assert producer.flush(60) == 0 and results == [None] * 3
 
 
 class Echo:
@@ -176,7 +177,7 @@ def test_proxy_modes():
     echo = Echo()
     proxy = TcpProxy(echo.port)
     try:
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as line:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as line:
             line.sendall(b"one")
             assert line.recv(10) == b"one"
 
@@ -186,7 +187,7 @@ def test_proxy_modes():
             with pytest.raises(TimeoutError):
                 line.recv(10)
             proxy.heal()
-            line.settimeout(5)
+            line.settimeout(60)
             assert line.recv(10) == b"two"
 
             proxy.delay(0.3)
@@ -201,14 +202,14 @@ def test_proxy_modes():
             line.settimeout(0.3)
             with pytest.raises(TimeoutError):
                 line.recv(10)
-            line.settimeout(5)
+            line.settimeout(60)
             proxy.heal()
             assert line.recv(10) == b"", "a line that lost bytes is closed"
         proxy.cut()
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as line:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as line:
             assert line.recv(10) == b""
         proxy.heal()
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=5) as line:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as line:
             line.sendall(b"five")
             assert line.recv(10) == b"five"
     finally:
@@ -296,7 +297,7 @@ def test_children_die_with_the_run(tmp_path):
     environment = {"PYTHONPATH": ":".join(sys.path)}
     run = process.start([sys.executable, "-c", script], tmp_path / "run.log", environment, tmp_path)
     pid_file = tmp_path / "pid"
-    pid = int(wait_until(lambda: pid_file.exists() and pid_file.read_text(), 20, "the child's pid"))
+    pid = int(wait_until(lambda: pid_file.exists() and pid_file.read_text(), 60, "the child's pid"))
     run.kill()
     run.wait()
 
@@ -304,4 +305,4 @@ def test_children_die_with_the_run(tmp_path):
         state = subprocess.run(["cat", f"/proc/{pid}/stat"], capture_output=True, text=True).stdout
         return not state or " Z " in state
 
-    wait_until(gone, 5, f"process {pid} is gone")
+    wait_until(gone, 60, f"process {pid} is gone")

@@ -220,7 +220,8 @@ def test_process_partitions_emptied_unwritten_and_with_one_record(broker, daemon
 def test_process_says_when_an_open_transaction_blocks_it(job):
     """S7 (its first half): the status names the open transaction, and the problem goes when it is resolved."""
     made = job(partitions=1)
-    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name})
+    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name,
+                         "transaction.timeout.ms": 600_000})  # fmt: skip
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(made.input, b"x", b"a", partition=0)
@@ -239,7 +240,8 @@ def test_process_says_when_a_transaction_on_its_offsets_is_open(job):
     made.wait_drained()
     made.agent.stop()
     consumer = Consumer({"bootstrap.servers": made.broker.bootstrap, "group.id": made.group})
-    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name})
+    producer = Producer({"bootstrap.servers": made.broker.bootstrap, "transactional.id": made.name,
+                         "transaction.timeout.ms": 600_000})  # fmt: skip
     try:
         producer.init_transactions(30)
         producer.begin_transaction()

@@ -6,10 +6,8 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from jobs import Job
-from kafka import ADMIN_LIMIT_S
 from oracle import TopicReader, check_outputs
 from plugins import PluginDir
 from waiting import wait_until
@@ -39,15 +37,6 @@ def work(broker, daemons, unique):
         return made
 
     return make
-
-
-def set_topic(broker, topic, **settings):
-    """Changes settings of a topic; dots are written as underscores."""
-    entries = [ConfigEntry(name.replace("_", "."), str(value), incremental_operation=AlterConfigOpType.SET)
-               for name, value in settings.items()]  # fmt: skip
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    for future in broker.admin.incremental_alter_configs([resource]).values():
-        future.result(ADMIN_LIMIT_S)
 
 
 def write(job, records, **config):
@@ -98,13 +87,13 @@ def test_process_records_with_null_and_empty_parts(work):
 def test_process_topics_with_append_time(broker, work, unique):
     """The broker's time counts where a topic says so, for the input and for the output."""
     job = work()
-    set_topic(broker, job.input, message_timestamp_type="LogAppendTime")
+    broker.set_topic_config(job.input, message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
     write(job, [{"key": b"a", "timestamp": START_MS}])
     (output,) = read(job, 1)
     assert output.timestamp()[1] >= before
-    set_topic(broker, job.input, message_timestamp_type="CreateTime")
-    set_topic(broker, job.output, message_timestamp_type="LogAppendTime")
+    broker.set_topic_config(job.input, message_timestamp_type="CreateTime")
+    broker.set_topic_config(job.output, message_timestamp_type="LogAppendTime")
     write(job, [{"key": b"a", "timestamp": START_MS}])
     assert read(job, 2)[1].timestamp()[1] >= before
 
@@ -112,10 +101,10 @@ def test_process_topics_with_append_time(broker, work, unique):
 def test_process_a_time_that_the_output_topic_refuses(broker, work):
     """A record from the future passes the input and not the output: a named problem, not a loop of transactions."""
     job = work()
-    set_topic(broker, job.input, message_timestamp_after_max_ms=2**62)
+    broker.set_topic_config(job.input, message_timestamp_after_max_ms=2**62)
     write(job, [{"key": b"a"}, {"key": b"b", "timestamp": int(time.time() * 1000) + 48 * 3600 * 1000}])
     assert "timestamp" in job.wait_problem("output_failed")["detail"].lower()
-    set_topic(broker, job.output, message_timestamp_after_max_ms=2**62)
+    broker.set_topic_config(job.output, message_timestamp_after_max_ms=2**62)
     read(job, 2)
     job.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
 
@@ -123,14 +112,15 @@ def test_process_a_time_that_the_output_topic_refuses(broker, work):
 def test_process_an_output_too_large_for_the_topic(broker, work):
     """Tried every 10 s, not all the time; goes on by itself once the topic takes it."""
     job = work(logic={"kind": "builtin", "name": "latest"})
-    set_topic(broker, job.output, max_message_bytes=2000)
+    broker.set_topic_config(job.output, max_message_bytes=2000)
     write(job, [{"key": b"a", "value": b"1"}, {"key": b"a", "value": b"x" * 5000}])
     problem = job.wait_problem("output_failed")
     assert "too large" in problem["detail"] and "max.message.bytes" in problem["detail"]
     since = time.monotonic()
     wait_until(lambda: time.monotonic() - since > 8, 10, "some seconds pass")
-    assert len(job.agent.log_events("task_phase", phase="failed")) <= 2
-    set_topic(broker, job.output, max_message_bytes=100_000)
+    tries = len(job.agent.log_events("task_phase", phase="failed"))
+    assert tries <= 2 + (time.monotonic() - since) // 10
+    broker.set_topic_config(job.output, max_message_bytes=100_000)
     assert [len(m.value()) for m in read(job, 2)] == [1, 5000]
     job.wait("nothing is wrong any more", lambda status: status["problems"] == 0)
 
@@ -138,7 +128,7 @@ def test_process_an_output_too_large_for_the_topic(broker, work):
 def test_process_an_output_too_large_for_the_client(broker, work):
     job = work(logic={"kind": "builtin", "name": "latest"})
     for topic in (job.input, job.output):
-        set_topic(broker, topic, max_message_bytes=4_000_000)
+        broker.set_topic_config(topic, max_message_bytes=4_000_000)
     write(job, [{"key": b"a", "value": b"x" * 2_000_000}], **{"message.max.bytes": 4_000_000})
     problem = job.wait_problem("output_failed")
     assert "kafka.message.max.bytes" in problem["detail"] and "partition 0 offset 0" in problem["detail"]
@@ -160,7 +150,7 @@ def test_process_state_ttl_goes_by_the_records_time(work):
     job.wait_active()
     write(job, [at(210, b"a"), at(271, b"b")])
     assert values(read(job, 8))[6:] == [b"3", b"1"]
-    assert job.replayed() == 6
+    job.wait("six were replayed", lambda _: job.replayed() == 6)
 
 
 # ---- topics that change
@@ -200,12 +190,14 @@ def test_process_an_input_topic_is_deleted_while_idle(work):
     write(job, [{"key": b"k%d" % n} for n in range(100)])
     job.wait_drained()
     job.broker.delete_topic(job.input)
-    job.wait_problem("topic_missing", limit_s=20)
+    job.wait_problem("topic_missing")
     job.broker.create_topic(job.input, 2)
     write(job, [{"key": b"new"}] * 5)
     job.wait("the problem is another one", lambda _: {each["code"] for each in job.problems()}
              & {"topic_truncated", "topic_recreated", "offsets_expired"})
-    assert len(read(job, 100)) == 100 and job.status()["processors_active"] == 0
+    assert len(read(job, 100)) == 100
+    job.wait("neither works", lambda status: status["processors_active"] == 0)
+    assert len(read(job, 100)) == 100
 
 
 def test_process_an_input_gets_more_partitions(work):
@@ -239,9 +231,9 @@ def test_process_history_that_the_topic_does_not_keep(broker, work):
     job = work()
     write(job, [{"key": b"a"}] * 3)
     job.wait_drained()
-    set_topic(broker, job.input, retention_ms=1000)
+    broker.set_topic_config(job.input, retention_ms=1000)
     assert "keeps records for 1s" in job.wait_problem("retention_risk")["detail"]
-    set_topic(broker, job.input, retention_ms=-1)
+    broker.set_topic_config(job.input, retention_ms=-1)
     job.wait("it is over", lambda status: status["problems"] == 0)
     broker.delete_records(job.input, 0, 2)
     problem = job.wait_problem("retention_risk")
@@ -284,19 +276,20 @@ def test_process_commits_at_its_interval_under_a_flood(work, plugins, figures):
     write(job, [{"key": b"k", "partition": p} for p in range(8) for _ in range(600)])
     job.agent.start()
     job.wait_active()
-    last, moved, longest = None, time.monotonic(), 0.0
-    began = moved
-    while time.monotonic() - began < 5:  # of ten that the backlog takes
-        done = sum(offset for offset, _ in job.committed().values())
-        if done != last:
-            longest = max(longest, time.monotonic() - moved)
-            last, moved = done, time.monotonic()
-    assert 0 < last < 4800, "neither stuck nor done"
+
+    def counted():
+        """Records worked on, and commits, of one report."""
+        seen = job.agent.metrics()
+        return [sum(value for name, value in seen.items() if name.startswith(f"baton_task_{what}_total{{"))
+                for what in ("records", "commits")]  # fmt: skip
+
+    records, commits = wait_until(lambda: counted()[0] > 500 and counted(), LIMIT_S, "some of the backlog is done")
     began = time.monotonic()
     assert job.agent.stop() == 0
-    figures(longest_commit_gap_ms=round(longest * 1000), stop_ms=round((time.monotonic() - began) * 1000))
-    assert longest < 2, "commit_interval_ms is 100"
-    assert time.monotonic() - began < 3
+    figures(records_per_commit=round(records / commits), stop_ms=round((time.monotonic() - began) * 1000))
+    # A record takes 2 ms, on however slow a machine: time itself would count what the machine stood still.
+    assert records / commits < 100, "commit_interval_ms is 100"
+    assert 500 < sum(offset for offset, _ in job.committed().values()) < 4800, "neither lost nor done: it takes ten seconds"
 
 
 def test_process_200_partitions_of_one_processor(work, loads, figures):
@@ -361,7 +354,7 @@ def test_process_a_plugin_over_restarts(work, plugins):
     job.agent.kill()
     job.agent.start()
     job.wait_active()
-    assert job.replayed() == 1, "from the checkpoint of the orderly stop to T1"
+    job.wait("it has replayed from the checkpoint of the orderly stop to T1", lambda _: job.replayed() == 1)
     write(job, [at(500)])
     expected.append(session(START_MS + 500, START_MS + 500, 1))
     assert values(read(job, 4)) == expected

@@ -39,8 +39,8 @@ def test_tutorial_demo_runs_and_cleans_up(broker):
     for text in ("active: host-1 8", "active: host-1 4, host-2 4", "active: host-1 5, host-2 5", "active: host-2 10",
                  "from host-1, gap "):
         assert text in done.stdout, done.stdout
-    left = [name for name in broker.admin.list_topics(timeout=10).topics if name.startswith("demo-")]
-    groups = [group.group_id for group in broker.admin.list_consumer_groups().result(10).valid]
+    left = [name for name in broker.admin.list_topics(timeout=30).topics if name.startswith("demo-")]
+    groups = [group.group_id for group in broker.admin.list_consumer_groups().result(30).valid]
     assert left == [] and [name for name in groups if name.startswith("demo-")] == []
 
 

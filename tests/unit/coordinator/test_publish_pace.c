@@ -34,6 +34,18 @@ Test(publish_pace, clients_read_what_they_wrote)
     }
 }
 
+/* Goal: who asks whether something has ended, and hears that it has, can read what it has made. */
+Test(publish_pace, clients_read_what_they_hear_of)
+{
+    struct publish_pace pace = {.published_ms = 1000, .took_ms = 50};
+    cr_assert_not(see(&pace, (struct what){CHANGE_META, 200, &schema_operation_view}));
+    cr_assert_not(see(&pace, (struct what){CHANGE_AGENT, 200, &schema_report_answer}));
+    cr_assert(see(&pace, (struct what){CHANGE_META, 200, &schema_operation_view}),
+              "decided before");
+    publish_pace_done(&pace, 50, 1100);
+    cr_assert_not(see(&pace, (struct what){CHANGE_META, 200, &schema_operation_view}));
+}
+
 /* Goal: agents, of which there are many, do not make a view each. */
 Test(publish_pace, agents_wait_for_no_view)
 {
@@ -58,7 +70,7 @@ Test(publish_pace, refusals_wait)
 Test(publish_pace, decisions_come_before_observations)
 {
     struct publish_pace pace = {0};
-    publish_pace_done(&pace, 990, 1000);
+    publish_pace_done(&pace, 10, 1000);
     cr_assert_not(see(&pace, (struct what){CHANGE_OBSERVATION, 200, &schema_report_answer}));
     cr_assert_eq(publish_pace_due_ms(&pace), 1100, "gathered for a while");
     cr_assert_not(see(&pace, (struct what){CHANGE_AGENT, 0, NULL}));
@@ -66,6 +78,6 @@ Test(publish_pace, decisions_come_before_observations)
     cr_assert_not(see(&pace, (struct what){CHANGE_META, 0, NULL}));
     cr_assert_eq(publish_pace_due_ms(&pace), 1040, "what is urgent stays urgent");
 
-    publish_pace_done(&pace, 2000, 2050);
+    publish_pace_done(&pace, 50, 2050);
     cr_assert_eq(publish_pace_due_ms(&pace), 2250, "also without anything urgent");
 }
