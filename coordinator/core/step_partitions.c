@@ -126,13 +126,13 @@ void step_cancel_partitions(struct step *step, struct operation *operation)
 {
     if (operation->row.step != OPERATION_STEP_COMMIT_STARTS) {
         const char *reason = step->event->reason;
+        uint64_t id = operation->row.id;
         step_event(step,
-                   (struct event_about){.kind = "operation_cancelled",
-                                        .job = operation->row.job,
-                                        .operation = operation->row.id},
+                   (struct event_about){
+                       .kind = "operation_cancelled", .job = operation->row.job, .operation = id},
                    "%s", reason != NULL ? reason : "asked for without a reason");
         step_end_operation(step, operation, OPERATION_STATE_CANCELLED, "asked for");
-        step_answer_operation(step, step->event->request, 200, operation);
+        step_answer_ended(step, step->event->request, id);
         return;
     }
     step_problem(step, step->event->request, "operation_not_cancellable",

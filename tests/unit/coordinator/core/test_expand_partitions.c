@@ -210,6 +210,23 @@ Test(expand_partitions, it_can_be_cancelled_while_kafka_refuses_to_add_them)
     cr_assert_eq(world_count_traced(&rig_world, "operation_cancelled"), 1);
 }
 
+/* It is dropped from memory when it ends, and what it was is not looked at any more. */
+Test(expand_partitions, one_that_waited_while_many_others_ended_can_be_cancelled)
+{
+    const struct cluster *cluster = &rig_world.cluster;
+    ask(WANTED);
+    uint64_t id = operation()->row.id;
+    for (int i = 0; i < 3000 && cluster->operations.items[0]->row.id != id; i++)
+        world_step(&rig_world, world_event(&rig_world, COORD_EVENT_REBALANCE, "j1"));
+    cr_assert_eq(cluster->operations.items[0]->row.id, id, "all before it are dropped");
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_OPERATION_CANCEL, NULL);
+    event.operation = id;
+    world_step(&rig_world, event);
+    (void)world_expect_problem(&rig_world, "operation_not_found");
+    cr_assert_null(cluster_operation(cluster, id));
+    cr_assert_eq(world_count_traced(&rig_world, "operation_cancelled"), 1);
+}
+
 Test(expand_partitions, a_deletion_ends_it)
 {
     go_to_commit();
