@@ -420,6 +420,8 @@ void step_expand_partitions(struct step *step, struct job *job); /* as the event
 void step_adopt_partitions(struct step *step, struct job *job,
                            const struct kafka_inspection *inspection);
 void step_cancel_partitions(struct step *step, struct operation *operation);
+/* The job has as many as the operation wants; windows are open (step_grow.c). */
+void step_grow_partitions(struct step *step, struct job *job, const struct operation *operation);
 void step_end_expansions(struct step *step, const struct job *job, const char *error);
 void step_advance_partitions(struct step *step, struct operation *operation, struct job *job);
 void step_partitions_result(struct step *step, struct operation *operation, struct job *job);
