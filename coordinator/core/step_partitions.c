@@ -251,29 +251,62 @@ static void call_inspect(struct step *step, struct operation *operation, const s
     operation->call = step_call(step, KAFKA_CALL_INSPECT, &job->row.spec, job->row.name)->id;
 }
 
-/* Why the topics do not allow it, or NULL; free(). */
-static char *judge_topics(const struct job *job, const struct operation *operation,
-                          const struct kafka_inspection *inspection, bool *ret_known)
+/* What a look at a topic says against going on; both NULL: nothing. */
+struct objection {
+    char *error; /* it is not allowed */
+    char *doubt; /* a broker that is behind, as just after its start, says so, too: look again */
+};
+
+static struct objection judge_topic(const struct job *job, const struct operation *operation,
+                                    const struct kafka_topic *topic)
 {
-    *ret_known = inspection->inputs.count == job->row.spec.inputs.count;
+    uint32_t count = topic->partition_count, before = job->row.partitions;
+    struct objection found = {0};
+    if (!topic->exists)
+        found.doubt = step_text("a broker says that input \"%s\" does not exist", topic->name);
+    else if (count == 0)
+        found.doubt =
+            step_text("Kafka did not say how many partitions input \"%s\" has", topic->name);
+    else if (count < before)
+        found.doubt = step_text("a broker says that input \"%s\" has %u partitions, and it had "
+                                "%u: the broker is behind, or the topic was deleted and created "
+                                "again",
+                                topic->name, count, before);
+    else if (count > operation->row.goal)
+        found.error = step_text("input \"%s\" has %u partitions already, more than the %" PRId64
+                                " that are wanted: all inputs need the same number",
+                                topic->name, count, operation->row.goal);
+    return found;
+}
+
+/* True: the topics do not allow it, or may not, and it is judged. */
+static bool has_objection(struct step *step, struct operation *operation, struct job *job)
+{
+    const struct kafka_inspection *inspection = &step->event->kafka.inspection;
+    struct objection found = {0};
+    for (size_t i = 0; i < inspection->inputs.count && found.error == NULL && found.doubt == NULL;
+         i++)
+        found = judge_topic(job, operation, &inspection->inputs.items[i]);
+    bool any = found.error != NULL || found.doubt != NULL;
+    if (found.error != NULL)
+        fail(step, operation, job, found.error);
+    else if (found.doubt != NULL)
+        step_retry_operation(step, operation, found.doubt);
+    free(found.error);
+    free(found.doubt);
+    return any;
+}
+
+static bool knows_ends(const struct job *job, const struct kafka_inspection *inspection)
+{
+    bool known = inspection->inputs.count == job->row.spec.inputs.count;
     for (size_t i = 0; i < inspection->inputs.count; i++) {
         const struct kafka_topic *topic = &inspection->inputs.items[i];
-        if (!topic->exists)
-            return step_text("input \"%s\" does not exist any more", topic->name);
-        if (topic->partition_count > operation->row.goal)
-            return step_text("input \"%s\" has %u partitions already, more than the %" PRId64
-                             " that are wanted: all inputs need the same number",
-                             topic->name, topic->partition_count, operation->row.goal);
-        if (topic->partition_count < job->row.partitions)
-            return step_text("input \"%s\" has %u partitions, it had %u: it was deleted and "
-                             "created again",
-                             topic->name, topic->partition_count, job->row.partitions);
-        *ret_known = *ret_known && topic->partition_count != 0 &&
-                     topic->partitions.count >= job->row.partitions;
+        known = known && topic->partitions.count >= job->row.partitions;
         for (size_t p = 0; p < topic->partitions.count; p++)
-            *ret_known = *ret_known && topic->partitions.items[p].end >= 0;
+            known = known && topic->partitions.items[p].end >= 0;
     }
-    return NULL;
+    return known;
 }
 
 /* Of the partitions that the job has: what new ones hold is theirs from the start. */
@@ -297,15 +330,12 @@ static void record_ends(struct step *step, struct operation *operation, const st
 static void judge_inspection(struct step *step, struct operation *operation, struct job *job)
 {
     const struct kafka_inspection *inspection = &step->event->kafka.inspection;
-    bool known;
-    char *error = judge_topics(job, operation, inspection, &known);
-    if (error != NULL)
-        fail(step, operation, job, error);
-    else if (!known)
-        step_retry_operation(step, operation, "Kafka did not say where all partitions end");
-    else
+    if (has_objection(step, operation, job))
+        return;
+    if (knows_ends(job, inspection))
         record_ends(step, operation, job, inspection);
-    free(error);
+    else
+        step_retry_operation(step, operation, "Kafka did not say where all partitions end");
 }
 
 /* ---- CREATE_PARTITIONS */
@@ -321,17 +351,15 @@ static void call_create(struct step *step, struct operation *operation, const st
 static void judge_creation(struct step *step, struct operation *operation, struct job *job)
 {
     const struct kafka_inspection *inspection = &step->event->kafka.inspection;
-    bool known, all = inspection->inputs.count == job->row.spec.inputs.count;
-    char *error = judge_topics(job, operation, inspection, &known);
+    bool all = inspection->inputs.count == job->row.spec.inputs.count;
+    if (has_objection(step, operation, job))
+        return;
     for (size_t i = 0; i < inspection->inputs.count; i++)
         all = all && inspection->inputs.items[i].partition_count == operation->row.goal;
-    if (error != NULL)
-        fail(step, operation, job, error);
-    else if (!all)
-        step_retry_operation(step, operation, "not all brokers know the new partitions yet");
-    else
+    if (all)
         step_enter_operation_step(step, operation, OPERATION_STEP_COMMIT_STARTS);
-    free(error);
+    else
+        step_retry_operation(step, operation, "not all brokers know the new partitions yet");
 }
 
 /* ---- COMMIT_STARTS */

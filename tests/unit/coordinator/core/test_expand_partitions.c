@@ -163,6 +163,42 @@ Test(expand_partitions, what_kafka_refuses_changes_nothing)
     cr_assert_eq(job()->windows.count, 0);
 }
 
+/* One that was just started answers that there is no such topic, or tells of earlier counts. */
+static void reply_behind(size_t kind, uint32_t count)
+{
+    struct kafka_inspection inspection = world_inspection(&rig_world.calls.items[0], count);
+    if (kind < 2)
+        inspection.inputs.items[0].partition_count = 0;
+    if (kind == 0)
+        inspection.inputs.items[0].exists = false;
+    world_reply_inspection(&rig_world, inspection);
+}
+
+Test(expand_partitions, a_broker_that_is_behind_ends_nothing)
+{
+    static const char *const expected[] = {"does not exist", "Kafka did not say", "has 4"};
+    static const enum kafka_call_kind calls[] = {KAFKA_CALL_INSPECT, KAFKA_CALL_CREATE_PARTITIONS};
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t kind = 0; kind < 3; kind++) {
+            expect_call(calls[i]);
+            reply_behind(kind, 4);
+            cr_assert_eq(operation()->row.state, OPERATION_STATE_RUNNING, "%s: %s", expected[kind],
+                         operation()->row.error);
+            cr_assert_not_null(strstr(operation()->row.error, expected[kind]), "%s: %s",
+                               expected[kind], operation()->row.error);
+        }
+        expect_call(calls[i]);
+        world_reply_well(&rig_world);
+        cr_assert_null(operation()->row.error);
+    }
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(WANTED, 0, false);
+    cr_assert_eq(job()->row.partitions, WANTED);
+}
+
 Test(expand_partitions, offsets_of_somebody_else_are_not_overwritten)
 {
     go_to_commit();
