@@ -2,8 +2,8 @@
  * hand-overs that are under way move. Why and when: step_partitions.c. */
 #include <stdlib.h>
 
-#include "common/hash/linhash.h"
 #include "common/mem.h"
+#include "coordinator/core/creation.h"
 #include "coordinator/core/step_internal.h"
 
 static void add_offsets(const struct job_row *row, uint32_t wanted, struct input_offset **items,
@@ -23,23 +23,6 @@ static void add_offsets(const struct job_row *row, uint32_t wanted, struct input
     *count = topics * wanted;
 }
 
-static bool is_doubled(const struct job_row *row, uint32_t partitions)
-{
-    struct linhash_size size = {.initial = row->partitions_initial, .now = partitions};
-    return linhash_split_pointer(size) == 0;
-}
-
-static void warn_of_count(struct job_row *row, uint32_t partitions)
-{
-    row->warnings.items =
-        mem_realloc(row->warnings.items, row->warnings.count + 1, sizeof(*row->warnings.items));
-    row->warnings.items[row->warnings.count++] =
-        step_text("partitions (%u) are not the initial ones (%u) times a power of two: only "
-                  "producers with the linear-hashing partitioner place keys so that they have one "
-                  "processor",
-                  partitions, row->partitions_initial);
-}
-
 static void grow_map(struct step *step, const struct job *job, uint32_t wanted)
 {
     struct change change = step_job_change(job);
@@ -47,8 +30,7 @@ static void grow_map(struct step *step, const struct job *job, uint32_t wanted)
     add_offsets(&job->row, wanted, &change.job.starts.items, &change.job.starts.count);
     change.job.partitions = wanted;
     change.job.map_version++;
-    if (!is_doubled(&job->row, wanted))
-        warn_of_count(&change.job, wanted);
+    creation_warn_anew(&change.job);
     step_change(step, &change);
 }
 

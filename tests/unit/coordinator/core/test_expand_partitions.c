@@ -287,6 +287,36 @@ Test(expand_partitions, partitions_that_somebody_has_added_are_adopted)
     cr_assert_str_eq(operation()->row.actor, "coordinator", "nobody has asked baton for it");
 }
 
+/* ---- warnings */
+
+static void grow_to(uint32_t partitions)
+{
+    ask(partitions);
+    world_expect_status(&rig_world, 202);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_inspection(&rig_world,
+                           world_inspection(&rig_world.calls.items[0], job()->row.partitions));
+    expect_call(KAFKA_CALL_CREATE_PARTITIONS);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(partitions, 0, false);
+    cr_assert_eq(job()->row.partitions, partitions);
+}
+
+Test(expand_partitions, only_the_count_that_there_is_is_warned_of)
+{
+    size_t others = job()->row.warnings.count;
+    grow_to(12);
+    cr_assert_eq(job()->row.warnings.count, others + 1);
+    grow_to(14);
+    cr_assert_eq(job()->row.warnings.count, others + 1);
+    cr_assert_not_null(strstr(job()->row.warnings.items[others], "partitions (14)"));
+    grow_to(16);
+    cr_assert_eq(job()->row.warnings.count, others, "it is a doubled count");
+}
+
 /* ---- settle windows */
 
 static void report_window(uint32_t partition, struct window_report told)
