@@ -15,7 +15,8 @@
  *
  * Of topics that somebody else has expanded the ends are those of the moment at which it was seen.
  * Old-count records from before that are not counted, but their order is kept like that of the
- * others: the new partitions are read only when there is a window.
+ * others: the new partitions are read only when there is a window. When records of theirs are gone
+ * by then, or before the map has them, they are not read at all.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -161,6 +162,37 @@ static uint32_t count_common(const struct job_row *row, const struct kafka_inspe
                                                                                          : 0;
 }
 
+/* New partitions begin at 0 (D1), and no record is passed over that nobody chose to lose. Where
+ * some are gone before the job could read them, in words; free(). NULL: nowhere. */
+static char *find_gone(const struct job_row *row, const struct kafka_inspection *inspection)
+{
+    for (size_t i = 0; i < inspection->inputs.count; i++) {
+        const struct kafka_topic *topic = &inspection->inputs.items[i];
+        for (size_t p = row->partitions; p < topic->partitions.count; p++)
+            if (topic->partitions.items[p].log_start > 0)
+                return step_text("\"%s\" partition %zu: records from 0 to %" PRId64
+                                 " are gone, and the job has not read them; it passes over none "
+                                 "by itself: create the job anew from what the topics hold",
+                                 topic->name, p, topic->partitions.items[p].log_start);
+    }
+    return NULL;
+}
+
+/* True: they can not be read, by whoever's wish. */
+static bool refuse_gone(struct step *step, struct job *job,
+                        const struct kafka_inspection *inspection)
+{
+    struct operation *present = step_find_expansion(step->cluster, job);
+    char *gone = find_gone(&job->row, inspection);
+    if (gone == NULL)
+        return false;
+    rows_text_set(&job->topics.adopt_error, gone);
+    if (present != NULL && present->row.kind == OPERATION_KIND_EXPAND_PARTITIONS)
+        fail(step, present, job, gone);
+    free(gone);
+    return true;
+}
+
 /* Why they can not be adopted now; free(). NULL: they can. */
 static char *find_adoption_obstacle(const struct step *step, const struct job *job)
 {
@@ -180,7 +212,7 @@ void step_adopt_partitions(struct step *step, struct job *job,
                            const struct kafka_inspection *inspection)
 {
     uint32_t count = count_common(&job->row, inspection);
-    if (count == 0 || job->row.state != JOB_STATE_RUNNING ||
+    if (refuse_gone(step, job, inspection) || count == 0 || job->row.state != JOB_STATE_RUNNING ||
         step->event->now_ms < job->topics.adopt_ms)
         return;
     char *obstacle = find_adoption_obstacle(step, job);
@@ -304,7 +336,8 @@ static bool knows_ends(const struct job *job, const struct kafka_inspection *ins
         const struct kafka_topic *topic = &inspection->inputs.items[i];
         known = known && topic->partitions.count >= job->row.partitions;
         for (size_t p = 0; p < topic->partitions.count; p++)
-            known = known && topic->partitions.items[p].end >= 0;
+            known = known && topic->partitions.items[p].log_start >= 0 &&
+                    topic->partitions.items[p].end >= 0;
     }
     return known;
 }
@@ -330,12 +363,13 @@ static void record_ends(struct step *step, struct operation *operation, const st
 static void judge_inspection(struct step *step, struct operation *operation, struct job *job)
 {
     const struct kafka_inspection *inspection = &step->event->kafka.inspection;
-    if (has_objection(step, operation, job))
+    if (has_objection(step, operation, job) || refuse_gone(step, job, inspection))
         return;
     if (knows_ends(job, inspection))
         record_ends(step, operation, job, inspection);
     else
-        step_retry_operation(step, operation, "Kafka did not say where all partitions end");
+        step_retry_operation(step, operation,
+                             "Kafka did not say where all partitions begin and end");
 }
 
 /* ---- CREATE_PARTITIONS */

@@ -287,6 +287,82 @@ Test(expand_partitions, partitions_that_somebody_has_added_are_adopted)
     cr_assert_str_eq(operation()->row.actor, "coordinator", "nobody has asked baton for it");
 }
 
+/* ---- new partitions whose first records are gone */
+
+#define GONE 500 /* of partition 9 the records below are gone */
+
+static struct kafka_inspection inspection_of_gone(const struct kafka_call *call)
+{
+    struct kafka_inspection inspection = world_inspection(call, WANTED);
+    inspection.inputs.items[0].partitions.items[9].log_start = GONE;
+    inspection.inputs.items[0].partitions.items[9].stable_end = GONE;
+    inspection.inputs.items[0].partitions.items[9].end = GONE;
+    return inspection;
+}
+
+static void look_at_gone(void)
+{
+    rig_world.cluster.config.topics_interval_ms = 5000;
+    rig_world.cluster.topics_ms = 0;
+    job()->topics.due_ms = 0;
+    world_pass(&rig_world, 1);
+    for (size_t i = 0; i < rig_world.calls.count; i++) { /* it is the last of them */
+        struct kafka_call call = rig_world.calls.items[i];
+        if (call.kind != KAFKA_CALL_TOPICS)
+            continue;
+        rig_world.calls.items[i] = rig_world.calls.items[0];
+        rig_world.calls.items[0] = call;
+        world_reply_inspection(&rig_world, inspection_of_gone(&rig_world.calls.items[0]));
+        return;
+    }
+    cr_assert_fail("nobody looks at the topics");
+}
+
+static void expect_nothing_changed(void)
+{
+    cr_assert_eq(job()->row.partitions, 8);
+    cr_assert_eq(job()->row.origins.count, 8);
+    cr_assert_eq(job()->windows.count, 0);
+}
+
+Test(expand_partitions, partitions_whose_first_records_are_gone_are_not_adopted)
+{
+    size_t count = rig_world.cluster.operations.count;
+    look_at_gone();
+    cr_assert_eq(rig_world.cluster.operations.count, count);
+    expect_nothing_changed();
+    cr_assert_eq(job()->topics.findings.count, 1);
+    cr_assert_str_eq(job()->topics.findings.items[0].code, "partitions_changed");
+    const char *detail = job()->topics.findings.items[0].detail;
+    cr_assert_not_null(strstr(detail, "partition 9: records from 0 to 500 are gone"), "%s", detail);
+    cr_assert_not_null(strstr(detail, "create the job anew"), "%s", detail);
+}
+
+Test(expand_partitions, nor_when_somebody_asks_for_them)
+{
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_inspection(&rig_world, inspection_of_gone(&rig_world.calls.items[0]));
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_FAILED);
+    cr_assert_not_null(strstr(operation()->row.error, "from 0 to 500"), "%s",
+                       operation()->row.error);
+    expect_nothing_changed();
+}
+
+Test(expand_partitions, nor_when_records_go_before_they_are_read)
+{
+    go_to_commit();
+    look_at_gone();
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_FAILED);
+    cr_assert_not_null(strstr(operation()->row.error, "from 0 to 500"), "%s",
+                       operation()->row.error);
+    while (rig_world.calls.count > 0) /* the answer that was under way */
+        reply_held(WANTED, 0, false);
+    expect_nothing_changed();
+}
+
 /* ---- warnings */
 
 static void grow_to(uint32_t partitions)
