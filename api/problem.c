@@ -210,7 +210,8 @@ static const struct problem_entry entries[] = {
            "retention removes them. They are adopted by themselves when all inputs have the same "
            "number and the job allows it; the detail says what is in the way. Give the other "
            "inputs as many (kafka-topics --alter), or see to what it says; POST "
-           "/v1/jobs/{job}/expansions tries again at once."),
+           "/v1/jobs/{job}/expansions tries again at once. When records of them are gone already, "
+           "create the job anew from what the topics hold: none is passed over by itself."),
     OF_JOB("stale_after_settle", 0, WARNING,
            "A producer wrote by the old number of partitions after it had settled",
            "It was processed where it is, and the window is open again: new partitions wait for "

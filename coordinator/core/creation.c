@@ -14,6 +14,9 @@
 /* A text about many partitions names this many of them. */
 #define PARTITIONS_NAMED 10
 
+/* How the warning of a count that is not a doubled one begins, and no other. */
+#define GROWTH_WARNING "partitions ("
+
 static void add_fault(struct creation_verdict *verdict, const char *code, const char *pointer,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 
@@ -254,6 +257,35 @@ static void warn_of_history(const struct job_spec *spec, const struct kafka_insp
     }
 }
 
+/* It begins with what tells it from the others. Free(); NULL: no need. */
+static char *warn_of_growth(uint32_t partitions_initial, uint32_t partitions)
+{
+    if (doubles_to(partitions_initial, partitions))
+        return NULL;
+    return mem_printf(GROWTH_WARNING "%u) are not initial_partitions (%u) times a power of two: "
+                                     "only producers with the linear-hashing partitioner place "
+                                     "keys so that they have one processor",
+                      partitions, partitions_initial);
+}
+
+void creation_warn_anew(struct job_row *row)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < row->warnings.count; i++) {
+        char *text = row->warnings.items[i];
+        if (strncmp(text, GROWTH_WARNING, strlen(GROWTH_WARNING)) == 0)
+            free(text);
+        else
+            row->warnings.items[kept++] = text;
+    }
+    row->warnings.count = kept;
+    char *warning = warn_of_growth(row->partitions_initial, row->partitions);
+    if (warning == NULL)
+        return;
+    row->warnings.items = mem_realloc(row->warnings.items, kept + 1, sizeof(*row->warnings.items));
+    row->warnings.items[row->warnings.count++] = warning;
+}
+
 static void warn_of_counts(uint32_t processors_initial, uint32_t partitions_initial,
                            uint32_t partitions, struct creation_verdict *verdict)
 {
@@ -263,12 +295,9 @@ static void warn_of_counts(uint32_t processors_initial, uint32_t partitions_init
                                "two: adding partitions would move keys between processors, so it "
                                "will be refused",
                                partitions_initial, processors_initial));
-    if (!doubles_to(partitions_initial, partitions))
-        add_warning(verdict,
-                    mem_printf("partitions (%u) are not initial_partitions (%u) times a power of "
-                               "two: only producers with the linear-hashing partitioner place keys "
-                               "so that they have one processor",
-                               partitions, partitions_initial));
+    char *count = warn_of_growth(partitions_initial, partitions);
+    if (count != NULL)
+        add_warning(verdict, count);
 }
 
 /* ---- the verdict */

@@ -46,6 +46,9 @@ void creation_judge_update(const struct job_spec *spec, const struct job_row *ro
                            const struct kafka_inspection *inspection,
                            struct creation_verdict *ret_verdict);
 
+/* The row's warnings say of its partitions what is true now that there are more. */
+void creation_warn_anew(struct job_row *row);
+
 void creation_finish(struct creation_verdict *verdict);
 
 /* Which hash the sample speaks for (D2), and the reason in words: free(). */

@@ -243,12 +243,7 @@ void step_cancel_expansion(struct step *step, struct operation *operation)
         step,
         (struct event_about){.kind = "operation_cancelled", .job = job->row.name, .operation = id},
         "%s", event->reason != NULL ? event->reason : "asked for without a reason");
-    operation = cluster_operation(step->cluster, id);
-    if (operation != NULL)
-        step_answer_operation(step, event->request, 200, operation);
-    else
-        step_problem(step, event->request, "operation_not_found",
-                     "operation op-%" PRIu64 " ended and was dropped from memory", id);
+    step_answer_ended(step, event->request, id);
 }
 
 /* ---- by itself */

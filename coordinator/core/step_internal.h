@@ -155,6 +155,8 @@ void step_operation_cancel(struct step *step);
 void step_operation_result(struct step *step, struct operation *operation);
 void step_advance_operations(struct step *step);
 void step_answer_operation_waits(struct step *step);
+/* The operation as it is now, or that it was dropped from memory when it ended. */
+void step_answer_ended(struct step *step, uint64_t request, uint64_t id);
 
 /* A new operation on the job, RUNNING; returns its number. The job row that names it is the
  * caller's to change. */
@@ -167,7 +169,10 @@ void step_enter_operation_step(struct step *step, struct operation *operation,
 void step_retry_operation(struct step *step, struct operation *operation, const char *error);
 /* How far an expansion is has changed: the job has other counts than the operation knows. */
 void step_note_reached(struct step *step, const struct operation *operation);
-/* Ends it. `error` NULL: none. */
+/*
+ * Ends it. `error` NULL: none. The operation is not to be touched after that: it may be gone
+ * already, when 1,000 newer ones have ended before it. Others that have not ended stay.
+ */
 void step_end_operation(struct step *step, struct operation *operation, enum operation_state state,
                         const char *error);
 
@@ -415,6 +420,8 @@ void step_expand_partitions(struct step *step, struct job *job); /* as the event
 void step_adopt_partitions(struct step *step, struct job *job,
                            const struct kafka_inspection *inspection);
 void step_cancel_partitions(struct step *step, struct operation *operation);
+/* The job has as many as the operation wants; windows are open (step_grow.c). */
+void step_grow_partitions(struct step *step, struct job *job, const struct operation *operation);
 void step_end_expansions(struct step *step, const struct job *job, const char *error);
 void step_advance_partitions(struct step *step, struct operation *operation, struct job *job);
 void step_partitions_result(struct step *step, struct operation *operation, struct job *job);

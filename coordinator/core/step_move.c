@@ -400,12 +400,7 @@ void step_cancel_move(struct step *step, struct operation *operation)
         step,
         (struct event_about){.kind = "operation_cancelled", .job = job->row.name, .operation = id},
         "%s", step->event->reason != NULL ? step->event->reason : "asked for without a reason");
-    operation = cluster_operation(step->cluster, id);
-    if (operation != NULL)
-        step_answer_operation(step, step->event->request, 200, operation);
-    else
-        step_problem(step, step->event->request, "operation_not_found",
-                     "operation op-%llu ended and was dropped from memory", (unsigned long long)id);
+    step_answer_ended(step, step->event->request, id);
 }
 
 void step_cancel_moves(struct step *step, const struct job *job, const char *error)

@@ -15,7 +15,8 @@
  *
  * Of topics that somebody else has expanded the ends are those of the moment at which it was seen.
  * Old-count records from before that are not counted, but their order is kept like that of the
- * others: the new partitions are read only when there is a window.
+ * others: the new partitions are read only when there is a window. When records of theirs are gone
+ * by then, or before the map has them, they are not read at all.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -126,13 +127,13 @@ void step_cancel_partitions(struct step *step, struct operation *operation)
 {
     if (operation->row.step != OPERATION_STEP_COMMIT_STARTS) {
         const char *reason = step->event->reason;
+        uint64_t id = operation->row.id;
         step_event(step,
-                   (struct event_about){.kind = "operation_cancelled",
-                                        .job = operation->row.job,
-                                        .operation = operation->row.id},
+                   (struct event_about){
+                       .kind = "operation_cancelled", .job = operation->row.job, .operation = id},
                    "%s", reason != NULL ? reason : "asked for without a reason");
         step_end_operation(step, operation, OPERATION_STATE_CANCELLED, "asked for");
-        step_answer_operation(step, step->event->request, 200, operation);
+        step_answer_ended(step, step->event->request, id);
         return;
     }
     step_problem(step, step->event->request, "operation_not_cancellable",
@@ -161,6 +162,37 @@ static uint32_t count_common(const struct job_row *row, const struct kafka_inspe
                                                                                          : 0;
 }
 
+/* New partitions begin at 0 (D1), and no record is passed over that nobody chose to lose. Where
+ * some are gone before the job could read them, in words; free(). NULL: nowhere. */
+static char *find_gone(const struct job_row *row, const struct kafka_inspection *inspection)
+{
+    for (size_t i = 0; i < inspection->inputs.count; i++) {
+        const struct kafka_topic *topic = &inspection->inputs.items[i];
+        for (size_t p = row->partitions; p < topic->partitions.count; p++)
+            if (topic->partitions.items[p].log_start > 0)
+                return step_text("\"%s\" partition %zu: records from 0 to %" PRId64
+                                 " are gone, and the job has not read them; it passes over none "
+                                 "by itself: create the job anew from what the topics hold",
+                                 topic->name, p, topic->partitions.items[p].log_start);
+    }
+    return NULL;
+}
+
+/* True: they can not be read, by whoever's wish. */
+static bool refuse_gone(struct step *step, struct job *job,
+                        const struct kafka_inspection *inspection)
+{
+    struct operation *present = step_find_expansion(step->cluster, job);
+    char *gone = find_gone(&job->row, inspection);
+    if (gone == NULL)
+        return false;
+    rows_text_set(&job->topics.adopt_error, gone);
+    if (present != NULL && present->row.kind == OPERATION_KIND_EXPAND_PARTITIONS)
+        fail(step, present, job, gone);
+    free(gone);
+    return true;
+}
+
 /* Why they can not be adopted now; free(). NULL: they can. */
 static char *find_adoption_obstacle(const struct step *step, const struct job *job)
 {
@@ -180,7 +212,7 @@ void step_adopt_partitions(struct step *step, struct job *job,
                            const struct kafka_inspection *inspection)
 {
     uint32_t count = count_common(&job->row, inspection);
-    if (count == 0 || job->row.state != JOB_STATE_RUNNING ||
+    if (refuse_gone(step, job, inspection) || count == 0 || job->row.state != JOB_STATE_RUNNING ||
         step->event->now_ms < job->topics.adopt_ms)
         return;
     char *obstacle = find_adoption_obstacle(step, job);
@@ -251,29 +283,63 @@ static void call_inspect(struct step *step, struct operation *operation, const s
     operation->call = step_call(step, KAFKA_CALL_INSPECT, &job->row.spec, job->row.name)->id;
 }
 
-/* Why the topics do not allow it, or NULL; free(). */
-static char *judge_topics(const struct job *job, const struct operation *operation,
-                          const struct kafka_inspection *inspection, bool *ret_known)
+/* What a look at a topic says against going on; both NULL: nothing. */
+struct objection {
+    char *error; /* it is not allowed */
+    char *doubt; /* a broker that is behind, as just after its start, says so, too: look again */
+};
+
+static struct objection judge_topic(const struct job *job, const struct operation *operation,
+                                    const struct kafka_topic *topic)
 {
-    *ret_known = inspection->inputs.count == job->row.spec.inputs.count;
+    uint32_t count = topic->partition_count, before = job->row.partitions;
+    struct objection found = {0};
+    if (!topic->exists)
+        found.doubt = step_text("a broker says that input \"%s\" does not exist", topic->name);
+    else if (count == 0)
+        found.doubt =
+            step_text("Kafka did not say how many partitions input \"%s\" has", topic->name);
+    else if (count < before)
+        found.doubt = step_text("a broker says that input \"%s\" has %u partitions, and it had "
+                                "%u: the broker is behind, or the topic was deleted and created "
+                                "again",
+                                topic->name, count, before);
+    else if (count > operation->row.goal)
+        found.error = step_text("input \"%s\" has %u partitions already, more than the %" PRId64
+                                " that are wanted: all inputs need the same number",
+                                topic->name, count, operation->row.goal);
+    return found;
+}
+
+/* True: the topics do not allow it, or may not, and it is judged. */
+static bool has_objection(struct step *step, struct operation *operation, struct job *job)
+{
+    const struct kafka_inspection *inspection = &step->event->kafka.inspection;
+    struct objection found = {0};
+    for (size_t i = 0; i < inspection->inputs.count && found.error == NULL && found.doubt == NULL;
+         i++)
+        found = judge_topic(job, operation, &inspection->inputs.items[i]);
+    bool any = found.error != NULL || found.doubt != NULL;
+    if (found.error != NULL)
+        fail(step, operation, job, found.error);
+    else if (found.doubt != NULL)
+        step_retry_operation(step, operation, found.doubt);
+    free(found.error);
+    free(found.doubt);
+    return any;
+}
+
+static bool knows_ends(const struct job *job, const struct kafka_inspection *inspection)
+{
+    bool known = inspection->inputs.count == job->row.spec.inputs.count;
     for (size_t i = 0; i < inspection->inputs.count; i++) {
         const struct kafka_topic *topic = &inspection->inputs.items[i];
-        if (!topic->exists)
-            return step_text("input \"%s\" does not exist any more", topic->name);
-        if (topic->partition_count > operation->row.goal)
-            return step_text("input \"%s\" has %u partitions already, more than the %" PRId64
-                             " that are wanted: all inputs need the same number",
-                             topic->name, topic->partition_count, operation->row.goal);
-        if (topic->partition_count < job->row.partitions)
-            return step_text("input \"%s\" has %u partitions, it had %u: it was deleted and "
-                             "created again",
-                             topic->name, topic->partition_count, job->row.partitions);
-        *ret_known = *ret_known && topic->partition_count != 0 &&
-                     topic->partitions.count >= job->row.partitions;
+        known = known && topic->partitions.count >= job->row.partitions;
         for (size_t p = 0; p < topic->partitions.count; p++)
-            *ret_known = *ret_known && topic->partitions.items[p].end >= 0;
+            known = known && topic->partitions.items[p].log_start >= 0 &&
+                    topic->partitions.items[p].end >= 0;
     }
-    return NULL;
+    return known;
 }
 
 /* Of the partitions that the job has: what new ones hold is theirs from the start. */
@@ -297,15 +363,13 @@ static void record_ends(struct step *step, struct operation *operation, const st
 static void judge_inspection(struct step *step, struct operation *operation, struct job *job)
 {
     const struct kafka_inspection *inspection = &step->event->kafka.inspection;
-    bool known;
-    char *error = judge_topics(job, operation, inspection, &known);
-    if (error != NULL)
-        fail(step, operation, job, error);
-    else if (!known)
-        step_retry_operation(step, operation, "Kafka did not say where all partitions end");
-    else
+    if (has_objection(step, operation, job) || refuse_gone(step, job, inspection))
+        return;
+    if (knows_ends(job, inspection))
         record_ends(step, operation, job, inspection);
-    free(error);
+    else
+        step_retry_operation(step, operation,
+                             "Kafka did not say where all partitions begin and end");
 }
 
 /* ---- CREATE_PARTITIONS */
@@ -321,17 +385,15 @@ static void call_create(struct step *step, struct operation *operation, const st
 static void judge_creation(struct step *step, struct operation *operation, struct job *job)
 {
     const struct kafka_inspection *inspection = &step->event->kafka.inspection;
-    bool known, all = inspection->inputs.count == job->row.spec.inputs.count;
-    char *error = judge_topics(job, operation, inspection, &known);
+    bool all = inspection->inputs.count == job->row.spec.inputs.count;
+    if (has_objection(step, operation, job))
+        return;
     for (size_t i = 0; i < inspection->inputs.count; i++)
         all = all && inspection->inputs.items[i].partition_count == operation->row.goal;
-    if (error != NULL)
-        fail(step, operation, job, error);
-    else if (!all)
-        step_retry_operation(step, operation, "not all brokers know the new partitions yet");
-    else
+    if (all)
         step_enter_operation_step(step, operation, OPERATION_STEP_COMMIT_STARTS);
-    free(error);
+    else
+        step_retry_operation(step, operation, "not all brokers know the new partitions yet");
 }
 
 /* ---- COMMIT_STARTS */
@@ -419,91 +481,6 @@ static void judge_stamps(struct step *step, struct operation *operation, struct 
 
 /* ---- the end */
 
-static void add_offsets(const struct job_row *row, uint32_t wanted, struct input_offset **items,
-                        size_t *count)
-{
-    size_t topics = row->spec.inputs.count;
-    struct input_offset *all = mem_calloc(topics * wanted, sizeof(*all));
-    for (size_t i = 0; i < topics * wanted; i++) {
-        uint32_t topic = (uint32_t)(i / wanted), partition = (uint32_t)(i % wanted);
-        int64_t offset = partition < row->partitions
-                             ? (*items)[(size_t)topic * row->partitions + partition].offset
-                             : 0;
-        all[i] = (struct input_offset){topic, partition, offset};
-    }
-    free(*items);
-    *items = all;
-    *count = topics * wanted;
-}
-
-static bool is_doubled(const struct job_row *row, uint32_t partitions)
-{
-    struct linhash_size size = {.initial = row->partitions_initial, .now = partitions};
-    return linhash_split_pointer(size) == 0;
-}
-
-static void warn_of_count(struct job_row *row, uint32_t partitions)
-{
-    row->warnings.items =
-        mem_realloc(row->warnings.items, row->warnings.count + 1, sizeof(*row->warnings.items));
-    row->warnings.items[row->warnings.count++] =
-        step_text("partitions (%u) are not the initial ones (%u) times a power of two: only "
-                  "producers with the linear-hashing partitioner place keys so that they have one "
-                  "processor",
-                  partitions, row->partitions_initial);
-}
-
-static void grow_map(struct step *step, const struct job *job, uint32_t wanted)
-{
-    struct change change = step_job_change(job);
-    add_offsets(&job->row, wanted, &change.job.origins.items, &change.job.origins.count);
-    add_offsets(&job->row, wanted, &change.job.starts.items, &change.job.starts.count);
-    change.job.partitions = wanted;
-    change.job.map_version++;
-    if (!is_doubled(&job->row, wanted))
-        warn_of_count(&change.job, wanted);
-    step_change(step, &change);
-}
-
-/* A new partition that was made together with descendants of its own has a window, too: all that it
- * holds was written by one of the counts from there on. */
-static bool has_descendants(const struct job_row *row, size_t partition)
-{
-    uint64_t stride = row->partitions_initial;
-    while (stride <= partition)
-        stride *= 2;
-    return partition + stride < row->partitions;
-}
-
-static void open_windows(struct step *step, const struct job *job,
-                         const struct operation *operation)
-{
-    size_t topics = job->row.spec.inputs.count, wanted = job->row.partitions, count = 0;
-    size_t before = operation->row.ends.count / topics;
-    struct input_offset *ends = mem_calloc(topics * wanted, sizeof(*ends));
-    for (size_t i = 0; i < topics * wanted; i++) {
-        size_t topic = i / wanted, partition = i % wanted;
-        if (partition < before)
-            ends[count++] = operation->row.ends.items[topic * before + partition];
-        else if (has_descendants(&job->row, partition))
-            ends[count++] = (struct input_offset){(uint32_t)topic, (uint32_t)partition, 0};
-    }
-    step_open_windows(step, job, ends, count);
-    free(ends);
-}
-
-static void grow_handoffs(struct step *step, struct job *job)
-{
-    for (uint32_t i = 0; i < job->processors.count; i++) {
-        if (job->processors.items[i].handoff == NULL)
-            continue;
-        struct change change = step_handoff_change(job->processors.items[i].handoff);
-        free(change.handoff.partitions.items);
-        cluster_owned_partitions(job, i, &change.handoff.partitions);
-        step_change(step, &change);
-    }
-}
-
 /* One that is giving its partitions up finishes that with those that it was told of. */
 static const struct processor *find_releasing(const struct job *job)
 {
@@ -523,9 +500,7 @@ static void finish(struct step *step, struct operation *operation, struct job *j
         step_retry_operation(step, operation, "a hand-over is about to end");
         return;
     }
-    grow_map(step, job, wanted);
-    open_windows(step, job, operation);
-    grow_handoffs(step, job);
+    step_grow_partitions(step, job, operation);
     step_job_renew_documents(step, job);
     step_event(step,
                (struct event_about){"expansion_done", .job = job->row.name,

@@ -12,6 +12,16 @@ static struct operation *find_asked(struct step *step)
     return operation;
 }
 
+void step_answer_ended(struct step *step, uint64_t request, uint64_t id)
+{
+    const struct operation *operation = cluster_operation(step->cluster, id);
+    if (operation != NULL)
+        step_answer_operation(step, request, 200, operation);
+    else
+        step_problem(step, request, "operation_not_found",
+                     "operation op-%llu ended and was dropped from memory", (unsigned long long)id);
+}
+
 void step_operation_wait(struct step *step)
 {
     struct cluster *cluster = step->cluster;
@@ -46,12 +56,7 @@ void step_answer_operation_waits(struct step *step)
             i++;
             continue;
         }
-        if (operation != NULL)
-            step_answer_operation(step, wait->request, 200, operation);
-        else
-            step_problem(step, wait->request, "operation_not_found",
-                         "operation op-%llu ended and was dropped from memory",
-                         (unsigned long long)wait->operation);
+        step_answer_ended(step, wait->request, wait->operation);
         cluster_remove_operation_wait(cluster, i);
     }
 }

@@ -163,6 +163,42 @@ Test(expand_partitions, what_kafka_refuses_changes_nothing)
     cr_assert_eq(job()->windows.count, 0);
 }
 
+/* One that was just started answers that there is no such topic, or tells of earlier counts. */
+static void reply_behind(size_t kind, uint32_t count)
+{
+    struct kafka_inspection inspection = world_inspection(&rig_world.calls.items[0], count);
+    if (kind < 2)
+        inspection.inputs.items[0].partition_count = 0;
+    if (kind == 0)
+        inspection.inputs.items[0].exists = false;
+    world_reply_inspection(&rig_world, inspection);
+}
+
+Test(expand_partitions, a_broker_that_is_behind_ends_nothing)
+{
+    static const char *const expected[] = {"does not exist", "Kafka did not say", "has 4"};
+    static const enum kafka_call_kind calls[] = {KAFKA_CALL_INSPECT, KAFKA_CALL_CREATE_PARTITIONS};
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t kind = 0; kind < 3; kind++) {
+            expect_call(calls[i]);
+            reply_behind(kind, 4);
+            cr_assert_eq(operation()->row.state, OPERATION_STATE_RUNNING, "%s: %s", expected[kind],
+                         operation()->row.error);
+            cr_assert_not_null(strstr(operation()->row.error, expected[kind]), "%s: %s",
+                               expected[kind], operation()->row.error);
+        }
+        expect_call(calls[i]);
+        world_reply_well(&rig_world);
+        cr_assert_null(operation()->row.error);
+    }
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(WANTED, 0, false);
+    cr_assert_eq(job()->row.partitions, WANTED);
+}
+
 Test(expand_partitions, offsets_of_somebody_else_are_not_overwritten)
 {
     go_to_commit();
@@ -210,6 +246,23 @@ Test(expand_partitions, it_can_be_cancelled_while_kafka_refuses_to_add_them)
     cr_assert_eq(world_count_traced(&rig_world, "operation_cancelled"), 1);
 }
 
+/* It is dropped from memory when it ends, and what it was is not looked at any more. */
+Test(expand_partitions, one_that_waited_while_many_others_ended_can_be_cancelled)
+{
+    const struct cluster *cluster = &rig_world.cluster;
+    ask(WANTED);
+    uint64_t id = operation()->row.id;
+    for (int i = 0; i < 3000 && cluster->operations.items[0]->row.id != id; i++)
+        world_step(&rig_world, world_event(&rig_world, COORD_EVENT_REBALANCE, "j1"));
+    cr_assert_eq(cluster->operations.items[0]->row.id, id, "all before it are dropped");
+    struct coord_event event = world_event(&rig_world, COORD_EVENT_OPERATION_CANCEL, NULL);
+    event.operation = id;
+    world_step(&rig_world, event);
+    (void)world_expect_problem(&rig_world, "operation_not_found");
+    cr_assert_null(cluster_operation(cluster, id));
+    cr_assert_eq(world_count_traced(&rig_world, "operation_cancelled"), 1);
+}
+
 Test(expand_partitions, a_deletion_ends_it)
 {
     go_to_commit();
@@ -232,6 +285,112 @@ Test(expand_partitions, partitions_that_somebody_has_added_are_adopted)
     expect_call(KAFKA_CALL_SAMPLE);
     cr_assert_eq(operation()->row.goal, WANTED);
     cr_assert_str_eq(operation()->row.actor, "coordinator", "nobody has asked baton for it");
+}
+
+/* ---- new partitions whose first records are gone */
+
+#define GONE 500 /* of partition 9 the records below are gone */
+
+static struct kafka_inspection inspection_of_gone(const struct kafka_call *call)
+{
+    struct kafka_inspection inspection = world_inspection(call, WANTED);
+    inspection.inputs.items[0].partitions.items[9].log_start = GONE;
+    inspection.inputs.items[0].partitions.items[9].stable_end = GONE;
+    inspection.inputs.items[0].partitions.items[9].end = GONE;
+    return inspection;
+}
+
+static void look_at_gone(void)
+{
+    rig_world.cluster.config.topics_interval_ms = 5000;
+    rig_world.cluster.topics_ms = 0;
+    job()->topics.due_ms = 0;
+    world_pass(&rig_world, 1);
+    for (size_t i = 0; i < rig_world.calls.count; i++) { /* it is the last of them */
+        struct kafka_call call = rig_world.calls.items[i];
+        if (call.kind != KAFKA_CALL_TOPICS)
+            continue;
+        rig_world.calls.items[i] = rig_world.calls.items[0];
+        rig_world.calls.items[0] = call;
+        world_reply_inspection(&rig_world, inspection_of_gone(&rig_world.calls.items[0]));
+        return;
+    }
+    cr_assert_fail("nobody looks at the topics");
+}
+
+static void expect_nothing_changed(void)
+{
+    cr_assert_eq(job()->row.partitions, 8);
+    cr_assert_eq(job()->row.origins.count, 8);
+    cr_assert_eq(job()->windows.count, 0);
+}
+
+Test(expand_partitions, partitions_whose_first_records_are_gone_are_not_adopted)
+{
+    size_t count = rig_world.cluster.operations.count;
+    look_at_gone();
+    cr_assert_eq(rig_world.cluster.operations.count, count);
+    expect_nothing_changed();
+    cr_assert_eq(job()->topics.findings.count, 1);
+    cr_assert_str_eq(job()->topics.findings.items[0].code, "partitions_changed");
+    const char *detail = job()->topics.findings.items[0].detail;
+    cr_assert_not_null(strstr(detail, "partition 9: records from 0 to 500 are gone"), "%s", detail);
+    cr_assert_not_null(strstr(detail, "create the job anew"), "%s", detail);
+}
+
+Test(expand_partitions, nor_when_somebody_asks_for_them)
+{
+    ask(WANTED);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_inspection(&rig_world, inspection_of_gone(&rig_world.calls.items[0]));
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_FAILED);
+    cr_assert_not_null(strstr(operation()->row.error, "from 0 to 500"), "%s",
+                       operation()->row.error);
+    expect_nothing_changed();
+}
+
+Test(expand_partitions, nor_when_records_go_before_they_are_read)
+{
+    go_to_commit();
+    look_at_gone();
+    cr_assert_eq(operation()->row.state, OPERATION_STATE_FAILED);
+    cr_assert_not_null(strstr(operation()->row.error, "from 0 to 500"), "%s",
+                       operation()->row.error);
+    while (rig_world.calls.count > 0) /* the answer that was under way */
+        reply_held(WANTED, 0, false);
+    expect_nothing_changed();
+}
+
+/* ---- warnings */
+
+static void grow_to(uint32_t partitions)
+{
+    ask(partitions);
+    world_expect_status(&rig_world, 202);
+    expect_call(KAFKA_CALL_SAMPLE);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_INSPECT);
+    world_reply_inspection(&rig_world,
+                           world_inspection(&rig_world.calls.items[0], job()->row.partitions));
+    expect_call(KAFKA_CALL_CREATE_PARTITIONS);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(partitions, 0, false);
+    cr_assert_eq(job()->row.partitions, partitions);
+}
+
+Test(expand_partitions, only_the_count_that_there_is_is_warned_of)
+{
+    size_t others = job()->row.warnings.count;
+    grow_to(12);
+    cr_assert_eq(job()->row.warnings.count, others + 1);
+    grow_to(14);
+    cr_assert_eq(job()->row.warnings.count, others + 1);
+    cr_assert_not_null(strstr(job()->row.warnings.items[others], "partitions (14)"));
+    grow_to(16);
+    cr_assert_eq(job()->row.warnings.count, others, "it is a doubled count");
 }
 
 /* ---- settle windows */
