@@ -100,9 +100,13 @@ def test_contract_docs_know_which_problems_are_never_raised(named):
 
 def test_contract_docs_alerts_tell_warnings_from_critical_problems(named):
     (rules,) = code_blocks(section(OPERATIONS, "Monitoring"), "yaml")
-    expressions = [rule["expr"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
-    (left_out,) = [match[1] for text in expressions if (match := re.search(r'code!~"([^"]+)"', text))]
-    assert set(left_out.split("|")) == {code for code, problem in named.items() if problem["severity"] == "warning"}
+    expressions = {rule["alert"]: rule["expr"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]}
+    left_out = {
+        alert: set(match[1].split("|")) for alert, text in expressions.items() if (match := re.search(r'code!~"([^"]+)"', text))
+    }
+    warnings = {code for code, problem in named.items() if problem["severity"] == "warning"}
+    assert set(left_out) == {"BatonProblem", "BatonWarning"}
+    assert left_out["BatonProblem"] == warnings and left_out["BatonWarning"] < warnings
 
 
 # ---- events
