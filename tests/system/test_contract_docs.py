@@ -301,6 +301,22 @@ def test_contract_docs_are_in_the_index():
     assert os.access(ROOT / "deploy/coordinator.conf", os.R_OK)
 
 
+# ---- scenarios
+
+def test_contract_docs_scenarios_name_their_tests():
+    """Who cites a scenario is listed with it, and what is listed is there."""
+    page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| S(\d+) .*\| (.*) \|$", page, re.M)
+    rows = {int(number): set(re.findall(r"`([^`]+)`", tests)) for number, tests in found}
+    assert list(rows) == list(range(1, 46))
+    for number, tests in rows.items():
+        assert tests and all((ROOT / "tests" / test).is_file() for test in tests), f"S{number}: {tests}"
+    for path in sorted(path for path in (ROOT / "tests").rglob("*") if path.suffix in (".py", ".c") and path.is_file()):
+        for number in map(int, re.findall(r"\bS(\d+)\b", path.read_text(encoding="utf-8"))):
+            if number > 2:  # the first two are also the names of the two sets of partitions
+                assert str(path.relative_to(ROOT / "tests")) in rows[number], f"S{number}"
+
+
 # ---- the form
 
 def test_contract_docs_lines_are_short():
