@@ -202,11 +202,11 @@ static const struct problem_entry entries[] = {
            "outputs hold records that are gone; delete the job and create it anew when they must "
            "not."),
     OF_JOB("topic_missing", 0, CRITICAL, "A topic of the job does not exist",
-           "Does the detail say \"authorization failed\", or is the topic there? Then it is an ACL: "
-           "allow what docs/operations.md lists (Kafka settings and ACLs); nothing was lost, it "
-           "goes on by itself, do not delete the job. A missing output or dead letter topic goes "
-           "on once it is created. A deleted input can not be brought back: delete the job and "
-           "create it anew."),
+           "Does the detail say \"authorization failed\", or is the topic there? Then it is an "
+           "ACL: allow what docs/operations.md lists (Kafka settings and ACLs); nothing was lost, "
+           "it goes on by itself, do not delete the job. A missing output or dead letter topic "
+           "goes on once it is created. A deleted input can not be brought back: delete the job "
+           "and create it anew."),
     OF_JOB("partitions_changed", 0, WARNING, "An input topic got partitions that are not read",
            "Someone added partitions outside baton: records in them wait, nothing is lost unless "
            "retention removes them. They are adopted by themselves when all inputs have the same "
