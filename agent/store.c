@@ -298,8 +298,9 @@ static void take_full_map(struct store *store)
         return;
     }
     (void)err_set(&error, ERR_IO,
-                  "the state needs more than its limit of %" PRId64
-                  " bytes: raise the limit, or spread the job over more processors",
+                  "the state needs more than the agent's option state_bytes_max (%" PRId64
+                  " bytes): raise it and restart the agent, or give the job more processors "
+                  "(POST /v1/jobs/{job}/expansions)",
                   store->map_bytes_max);
     error.detail = MDB_MAP_FULL;
     take_failure(store, &error);

@@ -202,9 +202,11 @@ static const struct problem_entry entries[] = {
            "outputs hold records that are gone; delete the job and create it anew when they must "
            "not."),
     OF_JOB("topic_missing", 0, CRITICAL, "A topic of the job does not exist",
-           "Check that it was not deleted and that baton may describe it. A deleted input can not "
-           "be brought back: delete the job and create it anew. A missing output or dead letter "
-           "topic goes on once it is created."),
+           "Does the detail say \"authorization failed\", or is the topic there? Then it is an "
+           "ACL: allow what docs/operations.md lists (Kafka settings and ACLs); nothing was lost, "
+           "it goes on by itself, do not delete the job. A missing output or dead letter topic "
+           "goes on once it is created. A deleted input can not be brought back: delete the job "
+           "and create it anew."),
     OF_JOB("partitions_changed", 0, WARNING, "An input topic got partitions that are not read",
            "Someone added partitions outside baton: records in them wait, nothing is lost unless "
            "retention removes them. They are adopted by themselves when all inputs have the same "
@@ -311,8 +313,9 @@ static const struct problem_entry entries[] = {
            "It is rebuilt by itself. Check the host's disk if it comes again; the unusable files "
            "are kept beside the state for a while."),
     OF_JOB("store_failed", 503, CRITICAL, "The disk refused to store",
-           "Check space, permissions and health of the disk that the detail names; it is tried "
-           "again by itself."),
+           "Check space, permissions and health of the disk that the detail names, and the agent's "
+           "option state_bytes_max if the detail says that the state needs more; it is tried again "
+           "by itself."),
 
     OF_JOB(
         "task_not_started", 0, CRITICAL, "An agent can not start a task",

@@ -4,6 +4,8 @@
 # usage: kafka.sh up [NAME=VALUE ...]       start it and wait until it serves; prints its address
 #        kafka.sh down                      end it; the data stay
 #        kafka.sh status                    prints the address and the pid, exit 1 when it is not running
+#        kafka.sh address                   prints the address alone, of a broker that is prepared
+#        kafka.sh topic NAME PARTITIONS     create a topic, unless it is there
 #        kafka.sh prepare [NAME=VALUE ...]  write the settings and format the disk, start nothing
 #        kafka.sh run                       be the broker (exec), as prepared: for harnesses that own the process
 #
@@ -175,7 +177,18 @@ status() {
     echo "kafka: running at $(address) (pid $pid)"
 }
 
+topic() { # NAME PARTITIONS
+    [ $# -eq 2 ] || fail "usage: kafka.sh topic NAME PARTITIONS"
+    running_pid >/dev/null || fail "not running"
+    java_run -Xms16m -Xmx256m -Dorg.slf4j.simpleLogger.defaultLogLevel=error org.apache.kafka.tools.TopicCommand \
+        --bootstrap-server "$(address)" --create --if-not-exists --topic "$1" --partitions "$2" --replication-factor 1
+}
+
 case ${1:-} in
-up | down | status | prepare | run) "$@" ;;
-*) fail "usage: kafka.sh up|down|status|prepare|run" ;;
+up | down | status | prepare | run | topic) "$@" ;;
+address)
+    [ -e "$PROPERTIES" ] || fail "$DIR is not prepared"
+    address
+    ;;
+*) fail "usage: kafka.sh up|down|status|address|topic|prepare|run" ;;
 esac

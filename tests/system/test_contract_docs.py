@@ -100,9 +100,13 @@ def test_contract_docs_know_which_problems_are_never_raised(named):
 
 def test_contract_docs_alerts_tell_warnings_from_critical_problems(named):
     (rules,) = code_blocks(section(OPERATIONS, "Monitoring"), "yaml")
-    expressions = [rule["expr"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
-    (left_out,) = [match[1] for text in expressions if (match := re.search(r'code!~"([^"]+)"', text))]
-    assert set(left_out.split("|")) == {code for code, problem in named.items() if problem["severity"] == "warning"}
+    expressions = {rule["alert"]: rule["expr"] for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]}
+    left_out = {
+        alert: set(match[1].split("|")) for alert, text in expressions.items() if (match := re.search(r'code!~"([^"]+)"', text))
+    }
+    warnings = {code for code, problem in named.items() if problem["severity"] == "warning"}
+    assert set(left_out) == {"BatonProblem", "BatonWarning"}
+    assert left_out["BatonProblem"] == warnings and left_out["BatonWarning"] < warnings
 
 
 # ---- events
@@ -295,6 +299,22 @@ def test_contract_docs_are_in_the_index():
     for page in (ROOT / "docs").glob("*.md"):
         assert f"docs/{page.name}" in readme, page.name
     assert os.access(ROOT / "deploy/coordinator.conf", os.R_OK)
+
+
+# ---- scenarios
+
+def test_contract_docs_scenarios_name_their_tests():
+    """Who cites a scenario is listed with it, and what is listed is there."""
+    page = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| S(\d+) .*\| (.*) \|$", page, re.M)
+    rows = {int(number): set(re.findall(r"`([^`]+)`", tests)) for number, tests in found}
+    assert list(rows) == list(range(1, 46))
+    for number, tests in rows.items():
+        assert tests and all((ROOT / "tests" / test).is_file() for test in tests), f"S{number}: {tests}"
+    for path in sorted(path for path in (ROOT / "tests").rglob("*") if path.suffix in (".py", ".c") and path.is_file()):
+        for number in map(int, re.findall(r"\bS(\d+)\b", path.read_text(encoding="utf-8"))):
+            if number > 2:  # the first two are also the names of the two sets of partitions
+                assert str(path.relative_to(ROOT / "tests")) in rows[number], f"S{number}"
 
 
 # ---- the form
