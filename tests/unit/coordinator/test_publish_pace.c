@@ -34,6 +34,18 @@ Test(publish_pace, clients_read_what_they_wrote)
     }
 }
 
+/* Goal: so it is with a decision that was made before it asked: an operation that has ended. */
+Test(publish_pace, clients_read_what_they_hear_of)
+{
+    struct publish_pace pace = {.published_ms = 1000, .took_ms = 50};
+    cr_assert_not(see(&pace, (struct what){CHANGE_OPERATION, 0, NULL}));
+    cr_assert_not(see(&pace, (struct what){CHANGE_OBSERVATION, 204, NULL}), "an agent's poll");
+    cr_assert(see(&pace, (struct what){CHANGE_OBSERVATION, 200, &schema_operation_view}));
+    publish_pace_done(&pace, 1000, 1050);
+    cr_assert_not(see(&pace, (struct what){CHANGE_OBSERVATION, 200, &schema_operation_view}),
+                  "everything is published");
+}
+
 /* Goal: agents, of which there are many, do not make a view each. */
 Test(publish_pace, agents_wait_for_no_view)
 {
