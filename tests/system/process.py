@@ -50,13 +50,23 @@ def end(child, limit_s=10):
     return child.returncode
 
 
+_reserved = []  # sockets, until this run ends
+
+
 def free_port():
-    """A port on loopback below the range of outgoing connections, so that it can be taken again after a restart."""
+    """A port on loopback that is this run's alone, below the range of outgoing connections.
+
+    It stays bound: others (runs beside this one) can not choose it, though nobody listens yet, or nobody does between two
+    starts. Servers, which all set SO_REUSEADDR, can still listen there.
+    """
     while True:
         port = random.SystemRandom().randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
+        holder = socket.socket()
+        try:
+            holder.bind(("127.0.0.1", port))  # refused when anybody has it, because it does not say SO_REUSEADDR yet
+        except OSError:
+            holder.close()
+            continue
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _reserved.append(holder)
+        return port
