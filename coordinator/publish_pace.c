@@ -24,11 +24,12 @@ static bool is_for_agent(const struct schema_type *type)
            type == &schema_report_answer;
 }
 
-static bool answers_client(const struct update *update)
+/* An answer without a body tells of the step's own changes, or is an agent's poll without news. */
+static bool answers_client(const struct update *update, bool decision)
 {
     for (size_t i = 0; i < update->answers.count; i++) {
         const struct answer *each = &update->answers.items[i];
-        if (each->status < 300 && !is_for_agent(each->type))
+        if (each->status < 300 && !is_for_agent(each->type) && (decision || each->type != NULL))
             return true;
     }
     return false;
@@ -36,9 +37,9 @@ static bool answers_client(const struct update *update)
 
 bool publish_pace_see(struct publish_pace *pace, const struct update *update)
 {
-    if (is_decision(update))
-        pace->urgent = true;
-    return pace->urgent && answers_client(update);
+    bool decision = is_decision(update);
+    pace->urgent = pace->urgent || decision;
+    return pace->urgent && answers_client(update, decision);
 }
 
 int64_t publish_pace_due_ms(const struct publish_pace *pace)

@@ -3,8 +3,8 @@
  *
  * Observations wait up to 100 ms. Decisions are published at once, but after a pause of four times
  * the work that the view before took, so that publishing never keeps the owner thread busy. An
- * answer to a client of the API waits for no pause: who reads after it finds what it told of, were
- * it decided by an earlier step.
+ * answer to a client of the API waits for no pause: who reads after it finds the decisions that it
+ * tells of, its own and those before, as the end of an operation that it waited for.
  */
 #ifndef BATON_COORDINATOR_PUBLISH_PACE_H
 #define BATON_COORDINATOR_PUBLISH_PACE_H

@@ -99,7 +99,7 @@ class CheckedClient(Client):
 
     contract = None
 
-    def __init__(self, address, timeout_s=10):
+    def __init__(self, address, timeout_s=30):
         super().__init__(address, timeout_s)
         if CheckedClient.contract is None:
             CheckedClient.contract = Contract()

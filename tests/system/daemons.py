@@ -210,7 +210,8 @@ class Daemon:
     def log_events(self, event, whole=False, **fields):
         """The lines with that event and those fields, parsed."""
         wanted = {"event": event, **{key: str(value) for key, value in fields.items()}}
-        lines = (parse_logfmt(line) for line in self.log_text(whole).splitlines() if event in line)
+        written = self.log_text(whole).rpartition("\n")[0]  # the last line may be under way
+        lines = (parse_logfmt(line) for line in written.splitlines() if event in line)
         return [line for line in lines if wanted.items() <= line.items()]
 
     def wait_log(self, event, limit_s=START_LIMIT_S, **fields):

@@ -65,7 +65,8 @@ class Job:
 
     def delete(self):
         """And wait until it is gone; its topics and its group's offsets stay."""
-        ended = self.wait_operation(self.coordinator.http.delete(f"/v1/jobs/{self.name}").json["id"])
+        operation = self.coordinator.http.delete(f"/v1/jobs/{self.name}").json["id"]
+        ended = self.wait_operation(operation)
         assert ended["state"] == "succeeded", ended
 
     def status(self):
@@ -137,13 +138,16 @@ class Job:
     def committed(self):
         return self.broker.committed(self.group, self.input)
 
-    def wait_problem(self, code, limit_s=WAIT_S):
-        """The named problem, once it is there."""
+    def wait_problem(self, code, limit_s=WAIT_S, says=""):
+        """The named problem, once it is there with these words in its detail: on a slow machine others may come first."""
 
         def found():
-            return [problem for problem in self.problems() if problem["code"] == code]
+            return [problem for problem in self.problems() if problem["code"] == code and says in problem["detail"]]
 
-        return wait_until(found, limit_s, f"{self.name} has the problem {code}; it has {self.problems()}")[0]
+        try:
+            return wait_until(found, limit_s, f"{self.name} has the problem {code} {says}")[0]
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.problems()}") from None
 
     def replayed(self):
         return sum(each["replayed"] for each in self.processors())

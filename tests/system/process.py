@@ -11,7 +11,6 @@ PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 started = []  # every Popen of this run; conftest checks at the end that all have ended
-_given_ports = set()
 
 
 def _die_with_parent():
@@ -51,21 +50,23 @@ def end(child, limit_s=10):
     return child.returncode
 
 
-def free_port():
-    """A port on loopback below the range of outgoing connections, so that it can be taken again after a restart.
+_reserved = []  # sockets, until this run ends
 
-    It is used later, and looks free until then: no two calls give the same one, nor do two workers of one run.
+
+def free_port():
+    """A port on loopback that is this run's alone, below the range of outgoing connections.
+
+    It stays bound: others (runs beside this one) can not choose it, though nobody listens yet, or nobody does between two
+    starts. Servers, which all set SO_REUSEADDR, can still listen there.
     """
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
-        port = random.SystemRandom().randrange(20000 + worker % workers, 32000, workers)
-        if port in _given_ports:
+        port = random.SystemRandom().randrange(20000, 32000)
+        holder = socket.socket()
+        try:
+            holder.bind(("127.0.0.1", port))  # refused when anybody has it, because it does not say SO_REUSEADDR yet
+        except OSError:
+            holder.close()
             continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        _given_ports.add(port)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _reserved.append(holder)
         return port

@@ -15,7 +15,7 @@ from waiting import wait_until
 
 FILES = {"/": "index.html", "/web/dashboard.css": "dashboard.css", "/web/dashboard.js": "dashboard.js"}
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
-LIMIT_S = 60
+LIMIT_S = 100
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>&amp;\"'"
 SCRIPT = (WEB / "dashboard.js").read_text()
 PAGE = (WEB / "index.html").read_text()
@@ -568,7 +568,7 @@ def test_dashboard_columns_are_fields_of_the_contract(contract, table, schema):
 
 @pytest.mark.timeout(300)
 def test_dashboard_shows_a_real_cluster(broker, daemons, unique, loads):
-    coordinator = daemons.coordinator(agent_timeout="2s")
+    coordinator = daemons.coordinator(agent_timeout="1m")  # a busy machine is no reason for hand-overs that nobody asked for
     job = Job(broker, coordinator, unique)
     job.create()
     daemons.agent(coordinator)
@@ -611,7 +611,7 @@ def test_dashboard_shows_a_real_cluster(broker, daemons, unique, loads):
 @pytest.mark.timeout(300)
 def test_dashboard_shows_a_real_expansion(broker, daemons, unique):
     """One that waits, says for what, goes on; then more partitions, their windows, and where a key is then."""
-    coordinator = daemons.coordinator()
+    coordinator = daemons.coordinator(agent_timeout="1m")
     job = Job(broker, coordinator, unique, 4, 2, settle="1h", partitioner="murmur2")
     job.create()
     daemons.agent(coordinator)

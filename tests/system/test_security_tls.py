@@ -10,7 +10,8 @@ import pytest
 import process
 from daemons import current_librdkafka
 from kafka import Broker
-from scene import Scene
+from scene import LIMIT_S, Scene
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 USER, PASSWORD = "baton", "right-secret"
@@ -86,6 +87,13 @@ def test_security_tls_and_scram_for_all_that_a_job_does(secured, daemons, unique
     stage.assert_exact()
 
 
+def wait_said(daemon, words):
+    """Until the client library says it in the log."""
+    wait_until(
+        lambda: any(words in line["text"] for line in daemon.log_events("kafka_client")), LIMIT_S, f"the log says {words}"
+    )
+
+
 @pytest.mark.parametrize("wrong", ["password", "certificate"])
 def test_security_tls_says_what_is_wrong_with_an_agents_login(secured, daemons, unique, loads, tmp_path, wrong):
     stage = Scene(secured, daemons, unique, loads, partitions=1)
@@ -97,9 +105,8 @@ def test_security_tls_says_what_is_wrong_with_an_agents_login(secured, daemons, 
         make_certificate(tmp_path / "key.pem", other, "-subj", "/CN=other")
         options, said = secured.login(kafka__ssl__ca__location=other), "certificate verify failed"
     agent = stage.agent(**options)
-    problem = stage.job.wait_problem("kafka_unreachable")
-    assert said in problem["detail"], problem
-    assert any(said in line["text"] for line in agent.log_events("kafka_client")), "the log says it, too"
+    stage.job.wait_problem("kafka_unreachable", says=said)
+    wait_said(agent, said)
     agent.stop()
     agent.options.update({"kafka.ssl.ca.location": secured.certificate, "kafka.sasl.password": PASSWORD})
     agent.start()
@@ -114,4 +121,4 @@ def test_security_tls_says_what_is_wrong_with_the_coordinators_login(secured, da
             "output": secured.create_topic(unique("out"), 1)}  # fmt: skip
     answer = coordinator.http.put(f"/v1/jobs/{unique('job')}", spec, expect=503, timeout_s=60)
     assert "event=kafka_client" in answer.json["detail"], answer.json
-    assert any("Authentication failed" in line["text"] for line in coordinator.log_events("kafka_client"))
+    wait_said(coordinator, "Authentication failed")

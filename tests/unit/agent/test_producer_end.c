@@ -24,24 +24,18 @@ static struct producer *open_producer(const struct mock_kafka *mock)
     return producer;
 }
 
-/* One that comes in while librdkafka destroys the client makes it free its error's text twice. */
-Test(producer_end, waits_for_the_fences_that_are_on_their_way, .timeout = 60)
+/* Two outputs are sent. True when the first answer has come and the second is still on its way. */
+static bool stage(struct mock_kafka *mock, struct producer *producer, int64_t *ret_sent_ms)
 {
     int64_t deadline_ms = clock_mono_ms() + MOCK_WAIT_MS;
-    struct mock_kafka mock;
-    struct producer *producer;
     struct err err;
     size_t left = 1;
 
-    mock_kafka_start(&mock);
-    mock_kafka_topic(&mock, "out", 1);
-    mock_kafka_topic(&mock, "dead", 1);
-    producer = open_producer(&mock);
-    rd_kafka_mock_broker_push_request_error_rtts(mock.cluster, MOCK_BROKER, MOCK_PRODUCE, (size_t)2,
-                                                 RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, first_ms,
-                                                 RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH,
-                                                 second_ms);
-    int64_t sent_ms = clock_mono_ms();
+    rd_kafka_mock_broker_push_request_error_rtts(
+        mock->cluster, MOCK_BROKER, MOCK_PRODUCE, (size_t)2,
+        RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, first_ms,
+        RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH, second_ms);
+    *ret_sent_ms = clock_mono_ms();
     cr_assert_eq(
         producer_send(producer, PRODUCER_TOPIC_OUTPUT, &record, &output, MOCK_WAIT_MS, &err),
         ERR_NONE);
@@ -49,12 +43,33 @@ Test(producer_end, waits_for_the_fences_that_are_on_their_way, .timeout = 60)
     while (producer_poll(producer, &err) == ERR_NONE && clock_mono_ms() < deadline_ms)
         continue;
     cr_assert_eq(producer_poll(producer, &err), ERR_FENCED, "%s", err.text);
-    rd_kafka_mock_broker_error_stack_cnt(mock.cluster, MOCK_BROKER, MOCK_PRODUCE, &left);
-    cr_assert_eq(left, 0, "both are on their way");
-    cr_assert_lt(clock_mono_ms() - sent_ms, second_ms, "and one still is");
-    producer_destroy(producer);
-    cr_assert_geq(clock_mono_ms() - sent_ms, second_ms);
-    mock_kafka_finish(&mock);
+    rd_kafka_mock_broker_error_stack_cnt(mock->cluster, MOCK_BROKER, MOCK_PRODUCE, &left);
+    return left == 0 && clock_mono_ms() - *ret_sent_ms < second_ms;
+}
+
+/*
+ * One that comes in while librdkafka destroys the client makes it free its error's text twice. A
+ * machine that stands still for the moment between the two answers stages nothing: once more then.
+ */
+Test(producer_end, waits_for_the_fences_that_are_on_their_way, .timeout = 60)
+{
+    bool staged = false;
+
+    for (int i = 0; i < 10 && !staged; i++) {
+        struct mock_kafka mock;
+        struct producer *producer;
+        int64_t sent_ms;
+
+        mock_kafka_start(&mock);
+        mock_kafka_topic(&mock, "out", 1);
+        mock_kafka_topic(&mock, "dead", 1);
+        producer = open_producer(&mock);
+        staged = stage(&mock, producer, &sent_ms);
+        producer_destroy(producer);
+        cr_assert(!staged || clock_mono_ms() - sent_ms >= second_ms);
+        mock_kafka_finish(&mock);
+    }
+    cr_assert(staged, "the second was on its way once");
 }
 
 /* librdkafka ends the process when it is to ask for a partition while it is destroyed. */

@@ -60,7 +60,8 @@ Test(notify, is_silent_without_a_socket)
     name[sizeof(name) - 1] = '\0';
     setenv("NOTIFY_SOCKET", name, 1);
     notify_send("READY=1");
-    int fd = listen_at("@baton-notify-silent");
+    snprintf(name, sizeof(name), "@baton-notify-silent-%d", (int)getpid());
+    int fd = listen_at(name);
     char text[8];
     cr_assert_eq(recv(fd, text, sizeof(text), MSG_DONTWAIT), -1);
     close(fd);

@@ -40,6 +40,7 @@ Test(publish_pace, clients_read_what_they_hear_of)
     struct publish_pace pace = {.published_ms = 1000, .took_ms = 50};
     cr_assert_not(see(&pace, (struct what){CHANGE_META, 200, &schema_operation_view}));
     cr_assert_not(see(&pace, (struct what){CHANGE_AGENT, 200, &schema_report_answer}));
+    cr_assert_not(see(&pace, (struct what){CHANGE_OBSERVATION, 204, NULL}), "an agent's poll");
     cr_assert(see(&pace, (struct what){CHANGE_META, 200, &schema_operation_view}),
               "decided before");
     publish_pace_done(&pace, 50, 1100);
