@@ -309,6 +309,9 @@ struct task_partition {
                                 that it follows */
     int64_t t1_asked;        /* t1 when `range` was asked for */
     int64_t position;        /* T2 in memory: next offset to apply */
+    int64_t met;             /* the last record that was read here, or by whom the copy is of that
+                                there was before: of what is inherited never the parent. API_UNKNOWN:
+                                none. Set by the owner when it tells T2; INT64_MAX: it does not say */
     int64_t checkpointed;    /* T2 on disk */
     int64_t freezing;        /* T2 of the checkpoint under way */
     int64_t limit;           /* records at or past it are not applied */

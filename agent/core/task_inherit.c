@@ -172,6 +172,20 @@ bool task_take_stamped(struct task *task, const struct task_event *event,
     return true;
 }
 
+/*
+ * A part of the parent's state that was taken before anybody knew the bound, which was decided by
+ * then. What the parent has met past it is of other keys, so the part is as good as at the bound,
+ * unless the task itself has read on from there.
+ */
+static void rest_at_bound(struct task_partition *partition)
+{
+    if (partition->bound == API_UNKNOWN || partition->position <= partition->bound ||
+        partition->met >= partition->bound)
+        return;
+    partition->position = partition->checkpointed = partition->freezing = partition->bound;
+    partition->records = partition->bound_records;
+}
+
 bool task_take_inherited(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
@@ -179,6 +193,7 @@ bool task_take_inherited(struct task *task, struct task_actions *actions, int64_
 
         if (!task_is_inherited(partition))
             continue;
+        rest_at_bound(partition);
         partition->t1 = partition->bound;
         partition->records_owed = partition->bound_records;
         if (partition->bound != API_UNKNOWN &&

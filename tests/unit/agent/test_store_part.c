@@ -134,6 +134,7 @@ static enum err_code copy_rows(struct store_view *view, struct store_seed *seed)
 #define BOUND         60
 #define BOUND_RECORDS 55
 static uint32_t bounded = UINT32_MAX; /* partition that is read up to there */
+static int64_t last_known = INT64_MAX;
 
 /* The whole way. */
 static void seed_taker(void)
@@ -151,6 +152,7 @@ static void seed_taker(void)
                                                             .next_offset = partitions[p] == bounded
                                                                                ? BOUND
                                                                                : INT64_MAX,
+                                                            .last_offset = last_known,
                                                             .records = BOUND_RECORDS}),
             partitions[p] % 8 == 7);
     cr_assert_eq(copy_rows(view, seed), ERR_NONE);
@@ -211,6 +213,7 @@ Test(store_part, rests_at_the_bound_of_what_is_inherited)
 
     fill(); /* the sender is at 115 there */
     bounded = 15;
+    last_known = BOUND - 1;
     seed_taker();
     positions = store_positions(taker.store, &count);
     cr_assert_eq(count, 2);
@@ -218,6 +221,19 @@ Test(store_part, rests_at_the_bound_of_what_is_inherited)
     cr_assert_eq(positions[1].next_offset, BOUND);
     cr_assert_eq(positions[1].records, BOUND_RECORDS);
     cr_assert_eq(positions[1].last_offset, -1);
+}
+
+Test(store_part, has_no_last_record_where_the_bound_is_not_known_yet)
+{
+    size_t count;
+    const struct store_position *positions;
+
+    fill();
+    last_known = -1;
+    seed_taker();
+    expect_taken(100);
+    positions = store_positions(taker.store, &count);
+    cr_assert_eq(positions[1].last_offset, -1, "a record that the child reads on is told by that");
 }
 
 Test(store_part, is_not_given_without_all_positions)

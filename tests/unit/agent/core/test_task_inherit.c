@@ -175,6 +175,70 @@ Test(task_inherit_child, a_state_past_the_bound_is_made_anew)
     cr_assert_str_eq(rig->task.code, "state_ahead");
 }
 
+/* Seeded from the parent when nobody knew the bound yet. */
+static void seed_past_the_bound(void)
+{
+    rig->stored[0] = BOUND + 3;
+    rig->records[0] = 47;
+    rig->ranges[1].log_start = 5; /* there is no other state to be had from the topic */
+    rig->task.partitions[0].met = API_UNKNOWN;
+}
+
+static void expect_at_the_bound(void)
+{
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_REPLAY, "%s %s", rig->task.code, rig->task.detail);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_eq(rig->task.partitions[0].checkpointed, BOUND);
+    cr_assert_eq(rig->task.partitions[0].records, 44);
+}
+
+Test(task_inherit_child, a_part_that_was_taken_past_the_bound_is_as_good_as_at_it)
+{
+    seed_past_the_bound();
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    expect_at_the_bound();
+}
+
+Test(task_inherit_child, a_part_is_as_good_when_only_its_own_stamp_says_the_bound)
+{
+    seed_past_the_bound();
+    stamp_bound(BOUND);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    expect_at_the_bound();
+}
+
+Test(task_inherit_learner, a_part_is_as_good_while_a_checkpoint_of_it_is_written)
+{
+    seed_past_the_bound();
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_follow(rig, BOUND, 50, 50);
+    rig_read(rig, 1, 50);
+    (void)rig_tick(rig, 10000);
+    cr_assert(rig->task.checkpoint_running);
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    (void)rig_desire(rig, RIG_EPOCH, false);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    (void)rig_give(rig, TASK_EVENT_CHECKPOINTED);
+    expect_at_the_bound();
+}
+
+Test(task_inherit_learner, a_part_that_was_read_on_past_the_bound_is_not)
+{
+    seed_past_the_bound();
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_follow(rig, BOUND + 4, 50, 50);
+    rig_read_records(rig, 0, BOUND + 4);
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    (void)rig_desire(rig, RIG_EPOCH, false);
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "pUSO",
+                     "a copy can be had, and a bound never moves");
+    cr_assert_str_eq(rig->task.code, "state_ahead");
+}
+
 Test(task_inherit_child, another_number_of_records_than_its_owner_had_is_not_served)
 {
     for (size_t i = 0; i < RIG_PARTITIONS; i++)
