@@ -101,6 +101,23 @@ void task_take_split_bound(struct task *task, size_t index, int64_t bound, int64
     task->partitions[partition->parent].split_bound_records = records;
 }
 
+/* What was given before it is gone from the indexes, and nothing is known of its ancestors then. */
+bool task_is_left_whole(const struct task *task, size_t index)
+{
+    const struct task_partition *at = &task->partitions[index];
+
+    while (at->parent != TASK_NO_PARENT) {
+        at = &task->partitions[at->parent];
+        if (at->given)
+            continue;
+        if (task_is_inherited(at)
+                ? !task_is_inherited_whole(at)
+                : at->split_bound == API_UNKNOWN || at->position < at->split_bound)
+            return false;
+    }
+    return at->partition < task->config.partitions_initial || task->config.partitions_initial == 0;
+}
+
 /* ---- the child's side */
 
 static bool is_learned(const struct task_partition *partition)

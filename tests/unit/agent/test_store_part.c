@@ -329,3 +329,102 @@ Test(store_part, what_was_dropped_has_not_left)
     seed_taker();
     expect_taken(100);
 }
+
+/* ---- in a topic that has grown */
+
+static void grow(uint32_t partitions_now, uint32_t processor)
+{
+    const struct key_map map = {.partitions = {.initial = 4, .now = partitions_now},
+                                .processors = {.initial = 4, .now = processor + 1}};
+
+    part = (struct store_part){.owners = {.map = map}, .processor = processor};
+    giver.config.owners = part.owners;
+    giver.config.owners.map.processors.now = processor;
+    fixture_reopen(&giver, STORE_FRESH);
+}
+
+static void checkpoint_at(const struct store_position *positions, size_t count)
+{
+    struct err err = {0};
+
+    cr_assert(store_freeze(giver.store, positions, count));
+    cr_assert_eq(store_flush_wait(giver.store, INT64_MAX, &err), ERR_NONE, "%s", err.text);
+}
+
+#define CHECKPOINT(...)                                                                            \
+    checkpoint_at((struct store_position[]){__VA_ARGS__},                                          \
+                  sizeof((struct store_position[]){__VA_ARGS__}) / sizeof(struct store_position))
+
+/* A standby that was behind the bound when it heard of the split: what it passes is missing. */
+Test(store_part, is_not_given_once_its_keys_are_passed_in_an_ancestor)
+{
+    grow(16, 8);
+    CHECKPOINT(position_at(0, 5000), position_at(8, 300));
+    fixture_reopen(&giver, STORE_KEPT);
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    CHECKPOINT(position_at(0, 5000));
+    cr_assert_eq(try_narrow(), ERR_NONE, "nothing was passed yet");
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND, "and for ever");
+}
+
+/* An owner that finds the split done when it is behind the bound. */
+Test(store_part, is_not_given_when_it_has_not_left_whole)
+{
+    struct store_position left = position_at(8, 300);
+
+    grow(16, 8);
+    CHECKPOINT(position_at(0, 5000), position_at(8, 300));
+    store_leave(giver.store, &left);
+    CHECKPOINT(position_at(0, 5000));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+    CHECKPOINT(position_at(0, 9000), position_at(8, 300));
+    store_leave(giver.store, &left);
+    CHECKPOINT(position_at(0, 9500));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND, "in one checkpoint");
+}
+
+Test(store_part, that_has_left_whole_can_be_had_however_far_its_ancestors_are)
+{
+    struct store_position left = position_at(8, 300);
+
+    grow(16, 8);
+    CHECKPOINT(position_at(0, 5000), position_at(8, 200));
+    left.left_whole = true;
+    store_leave(giver.store, &left);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    fixture_reopen(&giver, STORE_KEPT);
+    CHECKPOINT(position_at(0, 9500));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    fixture_reopen(&giver, STORE_KEPT);
+    cr_assert_eq(try_narrow(), ERR_NONE);
+}
+
+/* What is read has not left: the mark is of whom it left before. */
+Test(store_part, is_marked_anew_where_it_is_read)
+{
+    struct store_position read = position_at(8, 300);
+
+    grow(16, 8);
+    read.left_whole = true;
+    CHECKPOINT(position_at(0, 5000), read);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+}
+
+/* Of one that itself inherits: 24 was split off from 8, and 8 from 0. */
+Test(store_part, is_not_given_once_its_keys_are_passed_in_what_the_parent_inherits)
+{
+    grow(32, 24);
+    CHECKPOINT(position_at(8, 400), position_at(0, 50), position_at(24, 300));
+    fixture_reopen(&giver, STORE_KEPT);
+    CHECKPOINT(position_at(8, 400), position_at(0, 50));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    CHECKPOINT(position_at(8, 400), position_at(0, 60));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+}

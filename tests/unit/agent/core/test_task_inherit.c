@@ -90,6 +90,71 @@ Test(task_inherit_parent, a_successor_finds_the_bound_in_the_stamp)
     cr_assert_eq(rig->task.partitions[0].split_bound_records, 44);
 }
 
+Test(task_inherit_parent, what_it_gives_while_it_works_is_whole)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_read(rig, 0, 70);
+    (void)rig_want(rig, split);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
+    cr_assert(rig->task.partitions[2].given);
+    cr_assert(task_is_left_whole(&rig->task, 2));
+}
+
+static void find_given(int64_t stored, int64_t bound)
+{
+    rig->stored[0] = stored;
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    rig->task.desired.split = split.split;
+    rig->committed[2].stamp = (struct stamp){RIG_INCARNATION, CHILD, CHILD_EPOCH, 48, bound, 44};
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert(rig->task.partitions[2].given);
+}
+
+Test(task_inherit_parent, what_it_finds_given_is_whole_from_the_bound_on)
+{
+    find_given(BOUND, BOUND);
+    cr_assert(task_is_left_whole(&rig->task, 2));
+}
+
+Test(task_inherit_parent, what_it_finds_given_when_it_is_behind_the_bound_is_not_whole)
+{
+    find_given(BOUND - 1, BOUND);
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
+Test(task_inherit_parent, what_it_finds_given_without_a_bound_is_not_whole)
+{
+    find_given(BOUND, API_UNKNOWN);
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
+Test(task_inherit_parent, what_was_given_after_its_ancestor_is_not_known_to_be_whole)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig->task.partitions[2].given = true;
+    rig->task.partitions[2].parent = TASK_NO_PARENT; /* forgotten before */
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
+/* Processor 1 was split off from 0 and splits 3: that has keys in both. */
+Test(task_inherit_parent, what_lies_in_what_it_inherits_itself_counts_as_well)
+{
+    struct task_partition *partitions = rig->task.partitions;
+
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    partitions[0].owned = false;
+    partitions[0].bound = 60;
+    partitions[2].given = true;
+    partitions[2].owned = false;
+    partitions[2].parent = 1;
+    partitions[1].split_bound = BOUND;
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+    partitions[0].bound = partitions[0].position;
+    cr_assert(task_is_left_whole(&rig->task, 2));
+    partitions[1].split_bound = partitions[1].position + 1;
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
 Test(task_inherit_parent, keys_leave_with_that_commit)
 {
     const struct key_map map = {.partitions = {1, 3}, .processors = {1, 2}};
