@@ -336,6 +336,7 @@ static void request_checkpoint(struct store *store)
     }
     store->flusher.job.clean_for = store->garbage.clean_for;
     store->flusher.job.keeps_left = store->garbage.owners.map.processors.now > 0;
+    store->flusher.job.partitions_initial = store->garbage.owners.map.partitions.initial;
     store->flusher.job.looks_anew = store->garbage.frozen_before;
     store_flush_request(store, FLUSH_CHECKPOINT);
 }
@@ -368,10 +369,13 @@ static void take_positions(struct store *store, const struct store_position *pos
 
     free(job->positions);
     job->map = store->frozen;
+    job->read_count = count;
     job->position_count = count + store->left_count;
     job->positions = mem_calloc(job->position_count, sizeof(*positions));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         job->positions[i] = positions[i];
+        job->positions[i].left_whole = false;
+    }
     for (size_t i = 0; i < store->left_count; i++)
         job->positions[count + i] = store->left[i];
     store->left_count = 0;

@@ -91,6 +91,7 @@ struct store_position {
     int64_t records;           /* applied since the job's origin; -1 when nobody counted */
     bool whole;                /* nothing of it is read any more, from these positions on or in a
                                   replay from them; not stored */
+    bool left_whole;           /* as store_leave has it; of what is read false */
 };
 
 enum store_condition {
@@ -170,6 +171,11 @@ bool store_freeze(struct store *store, const struct store_position *positions,
  * The partition has left, by a split: its rows stay as they are before this position, which goes
  * with the next freeze. So whoever gets the partition can still learn it from here, until its rows
  * are removed (store_tell_owners).
+ *
+ * More of its keys' records may lie in ancestors of it that are still read, and from now on they
+ * are passed there. With left_whole there are none: all that was to be applied is. Without it, and
+ * of a partition that is gone from the read set when the store is opened, the position is given up
+ * as soon as one of those ancestors goes on: from there the rows lack what was passed.
  */
 void store_leave(struct store *store, const struct store_position *position);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/hash/linhash.h"
 #include "common/mem.h"
 
 /* A checkpoint of n rows looks at this many, and n more, for rows past their time to live. */
@@ -227,33 +228,60 @@ static enum err_code write_all(struct writing *writing, const struct store_flush
     return result == ERR_NONE ? sweep(writing, job) : result;
 }
 
-static bool holds(const struct store_position *positions, size_t count,
-                  const struct store_position *wanted)
+static const struct store_position *find(const struct store_position *positions, size_t count,
+                                         uint32_t topic, uint32_t partition)
 {
     for (size_t i = 0; i < count; i++) {
-        if (positions[i].topic == wanted->topic && positions[i].partition == wanted->partition)
+        if (positions[i].topic == topic && positions[i].partition == partition)
+            return &positions[i];
+    }
+    return NULL;
+}
+
+/* Of what has left: an ancestor of it is still read, and has gone on. */
+static bool is_passed_by(const struct store_meta *before, const struct store_flush_job *job,
+                         const struct store_position *left)
+{
+    uint32_t at = left->partition;
+
+    while (at >= job->partitions_initial) {
+        const struct store_position *now, *then;
+
+        at = linhash_parent(at, job->partitions_initial);
+        now = find(job->positions, job->read_count, left->topic, at);
+        then = find(before->positions, before->position_count, left->topic, at);
+        if (now != NULL && (then == NULL || now->next_offset != then->next_offset))
             return true;
     }
     return false;
 }
 
-/* Those of the job, and of what has left and whose rows are still as they were. free() */
+/* Those of the job, and of what has left and whose rows are still as they were, with all that
+ * belongs into them. free() */
 static struct store_position *merge_positions(const struct store_meta *before,
                                               const struct store_flush_job *job, size_t *ret_count)
 {
-    size_t most = job->position_count + before->position_count, count = job->position_count;
+    size_t most = job->position_count + before->position_count, count = 0;
     struct store_position *merged = mem_calloc(most, sizeof(*merged));
 
-    for (size_t i = 0; i < count; i++)
-        merged[i] = job->positions[i];
-    for (size_t i = 0; job->keeps_left && i < before->position_count; i++) {
-        /* Both are mostly in the same order. */
-        bool same = i < job->position_count &&
-                    job->positions[i].topic == before->positions[i].topic &&
-                    job->positions[i].partition == before->positions[i].partition;
+    for (size_t i = 0; i < job->position_count; i++) {
+        const struct store_position *position = &job->positions[i];
 
-        if (!same && !holds(job->positions, job->position_count, &before->positions[i]))
-            merged[count++] = before->positions[i];
+        if (i < job->read_count ||
+            (job->keeps_left && (position->left_whole || !is_passed_by(before, job, position))))
+            merged[count++] = *position;
+    }
+    for (size_t i = 0; job->keeps_left && i < before->position_count; i++) {
+        const struct store_position *position = &before->positions[i];
+        /* Both are mostly in the same order. */
+        bool same = i < job->position_count && job->positions[i].topic == position->topic &&
+                    job->positions[i].partition == position->partition;
+
+        if (!same &&
+            find(job->positions, job->position_count, position->topic, position->partition) ==
+                NULL &&
+            (position->left_whole || !is_passed_by(before, job, position)))
+            merged[count++] = *position;
     }
     *ret_count = count;
     return merged;

@@ -170,7 +170,7 @@ uint64_t store_checksum(const void *key, size_t key_bytes, const void *rest, siz
 /* ---- store_meta.c -----------------------------------------------------------------------------
  */
 
-#define STORE_FORMAT   UINT32_C(4)
+#define STORE_FORMAT   UINT32_C(5)
 #define STORE_META_KEY "meta"
 
 struct store_meta { /* the one record of the meta database */
@@ -351,8 +351,10 @@ struct store_flush_job {
     const struct store_map *map;
     struct store_position *positions;
     size_t position_count;
+    size_t read_count; /* of them, before those of what has left since the last one */
     uint32_t clean_for;
-    bool keeps_left; /* positions of what has left are kept, for as long as its rows are */
+    bool keeps_left; /* positions of what has left are kept, for as long as its rows are ... */
+    uint32_t partitions_initial; /* ... and nothing of them was passed in their ancestors */
     bool looks_anew; /* removing begins at the first row again: these may be behind it */
 };
 

@@ -7,10 +7,11 @@
  *   cluster, job, job incarnation, logic, boot id: length 4 bytes, text
  *   sweep: length 4 bytes, key
  *   clean for 4 bytes, removing for 4 bytes; removing: length 4 bytes, key
- *   positions: count 4 bytes, 52 bytes each
+ *   positions: count 4 bytes, 53 bytes each
  *
- * Formats 1 to 3 are read too. None of them says what splits have left behind. 1 and 2 had no time
- * of writing, and positions of format 1 had 44 bytes, without the number of records.
+ * Formats 1 to 4 are read too. Positions had 52 bytes, without the flags. 1 to 3 do not say what
+ * splits have left behind. 1 and 2 had no time of writing, and positions of format 1 had 44 bytes,
+ * without the number of records.
  */
 #include "agent/store_internal.h"
 
@@ -26,6 +27,8 @@
 #define FORMAT_UNCOUNTED UINT32_C(1)
 #define FORMAT_UNDATED   UINT32_C(2)
 #define FORMAT_UNCLEANED UINT32_C(3)
+#define FORMAT_UNFLAGGED UINT32_C(4)
+#define FLAG_LEFT_WHOLE  1u /* of a position */
 #define FLAG_CLEAN       1u
 #define FLAG_SYNCED      2u
 
@@ -62,6 +65,7 @@ static void add_position(struct strbuf *buf, const struct store_position *positi
     add_number(buf, (uint64_t)position->last_offset, 8);
     add_number(buf, position->last_fingerprint, 8);
     add_number(buf, (uint64_t)position->records, 8);
+    add_number(buf, position->left_whole ? FLAG_LEFT_WHOLE : 0, 1);
 }
 
 void store_meta_encode(const struct store_meta *meta, struct strbuf *ret_value)
@@ -164,6 +168,8 @@ static void take_position(struct reading *reading, uint32_t format,
     ret_position->last_offset = (int64_t)take_number(reading, 8);
     ret_position->last_fingerprint = take_number(reading, 8);
     ret_position->records = format == FORMAT_UNCOUNTED ? -1 : (int64_t)take_number(reading, 8);
+    ret_position->left_whole =
+        format > FORMAT_UNFLAGGED && (take_number(reading, 1) & FLAG_LEFT_WHOLE) != 0;
     if (ret_position->next_offset < 0)
         reading->failed = true;
 }

@@ -266,8 +266,9 @@ bool store_seed_bound(struct store_seed *seed, const struct store_position *boun
         if (position->next_offset > bound->next_offset) {
             position->next_offset = bound->next_offset;
             position->records = bound->records;
-            position->last_offset = -1; /* it may be past the bound, and nobody reads on from it */
         }
+        if (position->last_offset > bound->last_offset)
+            position->last_offset = -1;
         return true;
     }
     return false;

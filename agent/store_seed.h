@@ -40,7 +40,7 @@ void store_seed_expect_part(struct store_seed *seed, const struct store_owners *
 void store_seed_tell_sum(struct store_seed *seed, uint64_t rows, uint64_t digest);
 /* Whether its meta record knows the partition of `bound`. The sender may be further in it than
  * next_offset, with other keys only (D4: inherited partitions): it is taken to be there, with that
- * number of records. INT64_MAX: no bound. */
+ * number of records. INT64_MAX: no bound. A last record past last_offset is forgotten. */
 bool store_seed_bound(struct store_seed *seed, const struct store_position *bound);
 
 /* `count` rows in the form of store_view_read. ERR_CORRUPT: not of that form, damaged, or not in

@@ -268,8 +268,10 @@ static void narrow_meta(struct store_meta *meta, const struct store_part *part)
     store_owner_mark_read(&part->owners, part->processor, read);
     for (size_t i = 0; i < meta->position_count; i++) {
         if (meta->positions[i].partition < map->partitions.now &&
-            read[meta->positions[i].partition])
-            meta->positions[count++] = meta->positions[i];
+            read[meta->positions[i].partition]) {
+            meta->positions[count] = meta->positions[i];
+            meta->positions[count++].left_whole = false; /* there it is read */
+        }
     }
     free(read);
     meta->position_count = count;

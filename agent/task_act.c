@@ -134,6 +134,7 @@ static void take_positions(struct task_thread *thread)
             thread->offsets[i] = positions[k].next_offset;
         }
         thread->records[i] = lineage->records;
+        thread->core.partitions[i].met = lineage->last_offset;
     }
 }
 

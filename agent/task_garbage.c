@@ -27,6 +27,7 @@ void task_garbage_left(struct task_thread *thread, size_t index)
 
     position.next_offset = partition->position;
     position.records = partition->records;
+    position.left_whole = task_is_left_whole(&thread->core, index);
     if (thread->store != NULL)
         store_leave(thread->store, &position);
 }

@@ -79,7 +79,11 @@ static void refuse(struct task_thread *thread, const char *detail)
     (void)task_thread_event(thread, TASK_EVENT_SEED_FAILED, "seeding_failed", detail);
 }
 
-/* S2, and where of it nothing more is read however far the sender is. */
+/*
+ * S2, and where of it nothing more is read however far the sender is. What is inherited has no last
+ * record then, nor while the bound is not known: so a state that has one past the bound is one that
+ * was read on there (task_inherit.c).
+ */
 static struct store_position *list_needed(const struct task_thread *thread)
 {
     size_t count = thread->core.partition_count;
@@ -87,10 +91,14 @@ static struct store_position *list_needed(const struct task_thread *thread)
 
     for (size_t i = 0; i < count; i++) {
         const struct task_partition *partition = &thread->core.partitions[i];
-        bool is_bound = task_is_inherited(partition) && partition->bound != API_UNKNOWN;
+        bool inherited = task_is_inherited(partition);
+        bool is_bound = inherited && partition->bound != API_UNKNOWN;
 
         needed[i] = thread->lineage[i];
         needed[i].next_offset = is_bound ? partition->bound : INT64_MAX;
+        needed[i].last_offset = is_bound    ? partition->bound - 1
+                                : inherited ? API_UNKNOWN
+                                            : INT64_MAX;
         needed[i].records = partition->bound_records;
     }
     return needed;

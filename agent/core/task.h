@@ -305,15 +305,18 @@ struct task_partition {
                               split's commit has given it; API_UNKNOWN: that is not done */
     int64_t split_bound_records;
     int64_t t0;
-    int64_t t1;              /* committed; API_UNKNOWN until read from Kafka. Of a learner: the one
-                                that it follows */
-    int64_t t1_asked;        /* t1 when `range` was asked for */
-    int64_t position;        /* T2 in memory: next offset to apply */
-    int64_t checkpointed;    /* T2 on disk */
-    int64_t freezing;        /* T2 of the checkpoint under way */
-    int64_t limit;           /* records at or past it are not applied */
-    int64_t committing;      /* offset in the commit under way; API_UNKNOWN: not in it */
-    struct task_range range; /* API_UNKNOWN until known */
+    int64_t t1;       /* committed; API_UNKNOWN until read from Kafka. Of a learner: the one
+                         that it follows */
+    int64_t t1_asked; /* t1 when `range` was asked for */
+    int64_t position; /* T2 in memory: next offset to apply */
+    int64_t met; /* the last record that was read here, or by whom the copy is of that there was
+                    before: of what is inherited never the parent. API_UNKNOWN: none. Set by the
+                    owner when it tells T2; INT64_MAX: it does not say */
+    int64_t checkpointed;      /* T2 on disk */
+    int64_t freezing;          /* T2 of the checkpoint under way */
+    int64_t limit;             /* records at or past it are not applied */
+    int64_t committing;        /* offset in the commit under way; API_UNKNOWN: not in it */
+    struct task_range range;   /* API_UNKNOWN until known */
     struct task_policy policy; /* of its topic, as far as it was asked */
     int64_t records;      /* of T0 up to `position`, that were met; API_UNKNOWN: nobody counted */
     int64_t records_owed; /* up to T1, as the stamp of T1 says; API_UNKNOWN likewise */
@@ -494,6 +497,9 @@ int64_t task_settled(const struct task *task, size_t index);
 bool task_is_inherited(const struct task_partition *partition);
 /* Nothing more of it will ever be needed. */
 bool task_is_inherited_whole(const struct task_partition *partition);
+/* Of a partition that was given to a split's processor: the state has all that it is to have of its
+ * keys, wherever they lay. Else records are passed from here on that the new processor inherits. */
+bool task_is_left_whole(const struct task *task, size_t index);
 /* Between two steps: the bound as the coordinator says it; API_UNKNOWN: it does not know. */
 void task_tell_bound(struct task *task, size_t index, int64_t bound, int64_t records);
 

@@ -71,6 +71,7 @@ void task_init_partition(struct task_partition *partition)
 {
     partition->t1 = partition->t1_asked = API_UNKNOWN;
     partition->position = partition->t0;
+    partition->met = INT64_MAX;
     partition->checkpointed = partition->t0;
     partition->freezing = partition->t0;
     partition->limit = partition->t0;

@@ -23,6 +23,7 @@ bool task_counts(const struct task *task)
 
 void task_count_record(struct task *task, size_t index)
 {
+    task->partitions[index].met = task->partitions[index].position - 1;
     if (task->partitions[index].records != API_UNKNOWN)
         task->partitions[index].records++;
 }

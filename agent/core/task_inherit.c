@@ -101,6 +101,23 @@ void task_take_split_bound(struct task *task, size_t index, int64_t bound, int64
     task->partitions[partition->parent].split_bound_records = records;
 }
 
+/* What was given before it is gone from the indexes, and nothing is known of its ancestors then. */
+bool task_is_left_whole(const struct task *task, size_t index)
+{
+    const struct task_partition *at = &task->partitions[index];
+
+    while (at->parent != TASK_NO_PARENT) {
+        at = &task->partitions[at->parent];
+        if (at->given)
+            continue;
+        if (task_is_inherited(at)
+                ? !task_is_inherited_whole(at)
+                : at->split_bound == API_UNKNOWN || at->position < at->split_bound)
+            return false;
+    }
+    return at->partition < task->config.partitions_initial || task->config.partitions_initial == 0;
+}
+
 /* ---- the child's side */
 
 static bool is_learned(const struct task_partition *partition)
@@ -172,6 +189,20 @@ bool task_take_stamped(struct task *task, const struct task_event *event,
     return true;
 }
 
+/*
+ * A part of the parent's state that was taken before anybody knew the bound, which was decided by
+ * then. What the parent has met past it is of other keys, so the part is as good as at the bound,
+ * unless the task itself has read on from there.
+ */
+static void rest_at_bound(struct task_partition *partition)
+{
+    if (partition->bound == API_UNKNOWN || partition->position <= partition->bound ||
+        partition->met >= partition->bound)
+        return;
+    partition->position = partition->checkpointed = partition->freezing = partition->bound;
+    partition->records = partition->bound_records;
+}
+
 bool task_take_inherited(struct task *task, struct task_actions *actions, int64_t now_ms)
 {
     for (size_t i = 0; i < task->partition_count; i++) {
@@ -179,6 +210,7 @@ bool task_take_inherited(struct task *task, struct task_actions *actions, int64_
 
         if (!task_is_inherited(partition))
             continue;
+        rest_at_bound(partition);
         partition->t1 = partition->bound;
         partition->records_owed = partition->bound_records;
         if (partition->bound != API_UNKNOWN &&

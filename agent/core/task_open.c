@@ -349,7 +349,8 @@ static bool settle_ahead(struct task *task, struct task_actions *actions, int64_
             partition->records_owed = API_UNKNOWN; /* of the older T1 */
             continue;
         }
-        if (is_replayable(task)) {
+        /* A bound is for ever, so a state past it is of no use to anybody. */
+        if (is_replayable(task) || (!partition->owned && task->desired.seed != TASK_SEED_NONE)) {
             set_aside(task, actions, now_ms);
         } else { /* there is no other state to be had */
             show_behind(task);

@@ -36,7 +36,8 @@ static struct store_meta make_meta(size_t position_count)
                                                     .record_time_ms = -1,
                                                     .last_offset = -1,
                                                     .last_fingerprint = UINT64_MAX - i,
-                                                    .records = INT64_MAX - (int64_t)i};
+                                                    .records = INT64_MAX - (int64_t)i,
+                                                    .left_whole = i % 2 == 1};
     return meta;
 }
 
@@ -86,11 +87,25 @@ Test(store_meta, comes_back_as_it_was)
             cr_assert_eq(decoded.positions[i].last_offset, -1);
             cr_assert_eq(decoded.positions[i].last_fingerprint, UINT64_MAX - i);
             cr_assert_eq(decoded.positions[i].records, INT64_MAX - (int64_t)i);
+            cr_assert_eq(decoded.positions[i].left_whole, i % 2 == 1);
         }
         store_meta_finish(&decoded);
         store_meta_finish(&meta);
         strbuf_finish(&buf);
     }
+}
+
+/* The record of format 4: the same with positions of 52 bytes. */
+static void to_format_4(struct strbuf *buf, size_t position_count)
+{
+    unsigned char *data = (unsigned char *)buf->data;
+    size_t first = buf->bytes - position_count * 53;
+
+    for (size_t i = 0; i < position_count; i++)
+        memmove(data + first + i * 52, data + first + i * 53, 52);
+    buf->bytes -= position_count;
+    store_number_put(data + 8, 4, 4);
+    store_number_put(data, store_checksum("meta", 4, buf->data + 8, buf->bytes - 8), 8);
 }
 
 /* The record of format 3: the same without what splits have left behind. */
@@ -99,6 +114,7 @@ static void to_format_3(struct strbuf *buf, size_t position_count, size_t removi
     unsigned char *data = (unsigned char *)buf->data;
     size_t tail = 4 + position_count * 52, gone = 12 + removing_bytes;
 
+    to_format_4(buf, position_count);
     memmove(data + buf->bytes - tail - gone, data + buf->bytes - tail, tail);
     buf->bytes -= gone;
     store_number_put(data + 8, 3, 4);
@@ -165,6 +181,25 @@ Test(store_meta, of_a_record_of_format_2_nobody_knows_when_it_was_written)
     assert_equal(&meta, &decoded);
     cr_assert_eq(decoded.written_ms, -1);
     cr_assert_eq(decoded.positions[2].records, INT64_MAX - 2);
+    store_meta_finish(&decoded);
+    store_meta_finish(&meta);
+    strbuf_finish(&buf);
+}
+
+Test(store_meta, of_a_record_of_format_4_nobody_knows_whether_it_was_left_whole)
+{
+    struct store_meta meta = make_meta(3), decoded = {0};
+    struct strbuf buf = {0};
+
+    store_meta_encode(&meta, &buf);
+    to_format_4(&buf, 3);
+    cr_assert_eq(store_meta_decode(value_of(&buf), &decoded, NULL), ERR_NONE);
+    assert_equal(&meta, &decoded);
+    cr_assert_eq(decoded.removing.bytes, 3);
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(decoded.positions[i].records, INT64_MAX - (int64_t)i);
+        cr_assert_not(decoded.positions[i].left_whole);
+    }
     store_meta_finish(&decoded);
     store_meta_finish(&meta);
     strbuf_finish(&buf);

@@ -134,6 +134,7 @@ static enum err_code copy_rows(struct store_view *view, struct store_seed *seed)
 #define BOUND         60
 #define BOUND_RECORDS 55
 static uint32_t bounded = UINT32_MAX; /* partition that is read up to there */
+static int64_t last_known = INT64_MAX;
 
 /* The whole way. */
 static void seed_taker(void)
@@ -151,6 +152,7 @@ static void seed_taker(void)
                                                             .next_offset = partitions[p] == bounded
                                                                                ? BOUND
                                                                                : INT64_MAX,
+                                                            .last_offset = last_known,
                                                             .records = BOUND_RECORDS}),
             partitions[p] % 8 == 7);
     cr_assert_eq(copy_rows(view, seed), ERR_NONE);
@@ -211,6 +213,7 @@ Test(store_part, rests_at_the_bound_of_what_is_inherited)
 
     fill(); /* the sender is at 115 there */
     bounded = 15;
+    last_known = BOUND - 1;
     seed_taker();
     positions = store_positions(taker.store, &count);
     cr_assert_eq(count, 2);
@@ -218,6 +221,19 @@ Test(store_part, rests_at_the_bound_of_what_is_inherited)
     cr_assert_eq(positions[1].next_offset, BOUND);
     cr_assert_eq(positions[1].records, BOUND_RECORDS);
     cr_assert_eq(positions[1].last_offset, -1);
+}
+
+Test(store_part, has_no_last_record_where_the_bound_is_not_known_yet)
+{
+    size_t count;
+    const struct store_position *positions;
+
+    fill();
+    last_known = -1;
+    seed_taker();
+    expect_taken(100);
+    positions = store_positions(taker.store, &count);
+    cr_assert_eq(positions[1].last_offset, -1, "a record that the child reads on is told by that");
 }
 
 Test(store_part, is_not_given_without_all_positions)
@@ -312,4 +328,103 @@ Test(store_part, what_was_dropped_has_not_left)
     checkpoint(kept, 2, 900);
     seed_taker();
     expect_taken(100);
+}
+
+/* ---- in a topic that has grown */
+
+static void grow(uint32_t partitions_now, uint32_t processor)
+{
+    const struct key_map map = {.partitions = {.initial = 4, .now = partitions_now},
+                                .processors = {.initial = 4, .now = processor + 1}};
+
+    part = (struct store_part){.owners = {.map = map}, .processor = processor};
+    giver.config.owners = part.owners;
+    giver.config.owners.map.processors.now = processor;
+    fixture_reopen(&giver, STORE_FRESH);
+}
+
+static void checkpoint_at(const struct store_position *positions, size_t count)
+{
+    struct err err = {0};
+
+    cr_assert(store_freeze(giver.store, positions, count));
+    cr_assert_eq(store_flush_wait(giver.store, INT64_MAX, &err), ERR_NONE, "%s", err.text);
+}
+
+#define CHECKPOINT(...)                                                                            \
+    checkpoint_at((struct store_position[]){__VA_ARGS__},                                          \
+                  sizeof((struct store_position[]){__VA_ARGS__}) / sizeof(struct store_position))
+
+/* A standby that was behind the bound when it heard of the split: what it passes is missing. */
+Test(store_part, is_not_given_once_its_keys_are_passed_in_an_ancestor)
+{
+    grow(16, 8);
+    CHECKPOINT(position_at(0, 5000), position_at(8, 300));
+    fixture_reopen(&giver, STORE_KEPT);
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    CHECKPOINT(position_at(0, 5000));
+    cr_assert_eq(try_narrow(), ERR_NONE, "nothing was passed yet");
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND, "and for ever");
+}
+
+/* An owner that finds the split done when it is behind the bound. */
+Test(store_part, is_not_given_when_it_has_not_left_whole)
+{
+    struct store_position left = position_at(8, 300);
+
+    grow(16, 8);
+    CHECKPOINT(position_at(0, 5000), position_at(8, 300));
+    store_leave(giver.store, &left);
+    CHECKPOINT(position_at(0, 5000));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+    CHECKPOINT(position_at(0, 9000), position_at(8, 300));
+    store_leave(giver.store, &left);
+    CHECKPOINT(position_at(0, 9500));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND, "in one checkpoint");
+}
+
+Test(store_part, that_has_left_whole_can_be_had_however_far_its_ancestors_are)
+{
+    struct store_position left = position_at(8, 300);
+
+    grow(16, 8);
+    CHECKPOINT(position_at(0, 5000), position_at(8, 200));
+    left.left_whole = true;
+    store_leave(giver.store, &left);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    fixture_reopen(&giver, STORE_KEPT);
+    CHECKPOINT(position_at(0, 9500));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    fixture_reopen(&giver, STORE_KEPT);
+    cr_assert_eq(try_narrow(), ERR_NONE);
+}
+
+/* What is read has not left: the mark is of whom it left before. */
+Test(store_part, is_marked_anew_where_it_is_read)
+{
+    struct store_position read = position_at(8, 300);
+
+    grow(16, 8);
+    read.left_whole = true;
+    CHECKPOINT(position_at(0, 5000), read);
+    CHECKPOINT(position_at(0, 9000));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
+}
+
+/* Of one that itself inherits: 24 was split off from 8, and 8 from 0. */
+Test(store_part, is_not_given_once_its_keys_are_passed_in_what_the_parent_inherits)
+{
+    grow(32, 24);
+    CHECKPOINT(position_at(8, 400), position_at(0, 50), position_at(24, 300));
+    fixture_reopen(&giver, STORE_KEPT);
+    CHECKPOINT(position_at(8, 400), position_at(0, 50));
+    cr_assert_eq(try_narrow(), ERR_NONE);
+    CHECKPOINT(position_at(8, 400), position_at(0, 60));
+    cr_assert_eq(try_narrow(), ERR_NOT_FOUND);
 }

@@ -90,6 +90,71 @@ Test(task_inherit_parent, a_successor_finds_the_bound_in_the_stamp)
     cr_assert_eq(rig->task.partitions[0].split_bound_records, 44);
 }
 
+Test(task_inherit_parent, what_it_gives_while_it_works_is_whole)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig_read(rig, 0, 70);
+    (void)rig_want(rig, split);
+    (void)rig_give(rig, TASK_EVENT_COMMIT_DONE);
+    cr_assert(rig->task.partitions[2].given);
+    cr_assert(task_is_left_whole(&rig->task, 2));
+}
+
+static void find_given(int64_t stored, int64_t bound)
+{
+    rig->stored[0] = stored;
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    rig->task.desired.split = split.split;
+    rig->committed[2].stamp = (struct stamp){RIG_INCARNATION, CHILD, CHILD_EPOCH, 48, bound, 44};
+    (void)rig_give(rig, TASK_EVENT_COMMITTED_READ);
+    cr_assert(rig->task.partitions[2].given);
+}
+
+Test(task_inherit_parent, what_it_finds_given_is_whole_from_the_bound_on)
+{
+    find_given(BOUND, BOUND);
+    cr_assert(task_is_left_whole(&rig->task, 2));
+}
+
+Test(task_inherit_parent, what_it_finds_given_when_it_is_behind_the_bound_is_not_whole)
+{
+    find_given(BOUND - 1, BOUND);
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
+Test(task_inherit_parent, what_it_finds_given_without_a_bound_is_not_whole)
+{
+    find_given(BOUND, API_UNKNOWN);
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
+Test(task_inherit_parent, what_was_given_after_its_ancestor_is_not_known_to_be_whole)
+{
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    rig->task.partitions[2].given = true;
+    rig->task.partitions[2].parent = TASK_NO_PARENT; /* forgotten before */
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
+/* Processor 1 was split off from 0 and splits 3: that has keys in both. */
+Test(task_inherit_parent, what_lies_in_what_it_inherits_itself_counts_as_well)
+{
+    struct task_partition *partitions = rig->task.partitions;
+
+    rig_go(rig, TASK_PHASE_ACTIVE);
+    partitions[0].owned = false;
+    partitions[0].bound = 60;
+    partitions[2].given = true;
+    partitions[2].owned = false;
+    partitions[2].parent = 1;
+    partitions[1].split_bound = BOUND;
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+    partitions[0].bound = partitions[0].position;
+    cr_assert(task_is_left_whole(&rig->task, 2));
+    partitions[1].split_bound = partitions[1].position + 1;
+    cr_assert_not(task_is_left_whole(&rig->task, 2));
+}
+
 Test(task_inherit_parent, keys_leave_with_that_commit)
 {
     const struct key_map map = {.partitions = {1, 3}, .processors = {1, 2}};
@@ -172,6 +237,70 @@ Test(task_inherit_child, a_state_past_the_bound_is_made_anew)
     task_tell_bound(&rig->task, 0, 30, API_UNKNOWN);
     rig_go(rig, TASK_PHASE_COMMITTED);
     cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "pUSO");
+    cr_assert_str_eq(rig->task.code, "state_ahead");
+}
+
+/* Seeded from the parent when nobody knew the bound yet. */
+static void seed_past_the_bound(void)
+{
+    rig->stored[0] = BOUND + 3;
+    rig->records[0] = 47;
+    rig->ranges[1].log_start = 5; /* there is no other state to be had from the topic */
+    rig->task.partitions[0].met = API_UNKNOWN;
+}
+
+static void expect_at_the_bound(void)
+{
+    cr_assert_eq(rig_phase(rig), TASK_PHASE_REPLAY, "%s %s", rig->task.code, rig->task.detail);
+    cr_assert_eq(rig->task.partitions[0].position, BOUND);
+    cr_assert_eq(rig->task.partitions[0].checkpointed, BOUND);
+    cr_assert_eq(rig->task.partitions[0].records, 44);
+}
+
+Test(task_inherit_child, a_part_that_was_taken_past_the_bound_is_as_good_as_at_it)
+{
+    seed_past_the_bound();
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    expect_at_the_bound();
+}
+
+Test(task_inherit_child, a_part_is_as_good_when_only_its_own_stamp_says_the_bound)
+{
+    seed_past_the_bound();
+    stamp_bound(BOUND);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    expect_at_the_bound();
+}
+
+Test(task_inherit_learner, a_part_is_as_good_while_a_checkpoint_of_it_is_written)
+{
+    seed_past_the_bound();
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_follow(rig, BOUND, 50, 50);
+    rig_read(rig, 1, 50);
+    (void)rig_tick(rig, 10000);
+    cr_assert(rig->task.checkpoint_running);
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    (void)rig_desire(rig, RIG_EPOCH, false);
+    rig_go(rig, TASK_PHASE_REPLAY);
+    (void)rig_give(rig, TASK_EVENT_CHECKPOINTED);
+    expect_at_the_bound();
+}
+
+Test(task_inherit_learner, a_part_that_was_read_on_past_the_bound_is_not)
+{
+    seed_past_the_bound();
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig_go(rig, TASK_PHASE_LEARN);
+    (void)rig_follow(rig, BOUND + 4, 50, 50);
+    rig_read_records(rig, 0, BOUND + 4);
+    task_tell_bound(&rig->task, 0, BOUND, 44);
+    (void)rig_desire(rig, RIG_EPOCH, false);
+    rig->task.desired.seed = TASK_SEED_AUTO;
+    rig_go(rig, TASK_PHASE_COMMITTED);
+    cr_assert_str_eq(rig_give(rig, TASK_EVENT_COMMITTED_READ), "pUSO",
+                     "a copy can be had, and a bound never moves");
     cr_assert_str_eq(rig->task.code, "state_ahead");
 }
 
