@@ -36,7 +36,7 @@ struct task_ops { /* the functions of agent/task_thread.h; unit tests have their
 /* Both borrowed for the table's life. */
 struct task_table *task_table_create(const struct task_ops *ops,
                                      const struct task_thread_context *context);
-/* All threads must have ended (task_table_running is 0). NULL is fine. */
+/* All threads must have ended (task_table_count().running is 0). NULL is fine. */
 void task_table_destroy(struct task_table *table);
 
 /* Takes the document (zeroes it), which reconcile_check accepted, and acts on it. */
