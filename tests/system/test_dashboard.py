@@ -665,7 +665,7 @@ def test_dashboard_shows_a_real_expansion(broker, daemons, unique):
     wait_until(lambda: len(page.refresh().table("windows")) == 4, LIMIT_S, "the windows of the old partitions are shown")
     assert operating(page) == {}
     assert [(each["What"], each["End"]) for each in page.table("operated")] == [
-        ("partitions: 4 to 8", "succeeded"), ("processors: 2 to 3", "succeeded")]  # fmt: skip
+        ("partitions: 4 to 8", "succeeded"), ("processors: 2 to 3", "succeeded"), ("creation", "succeeded")]  # fmt: skip
     assert re.fullmatch(r"4 are open; no old-count record was met; the first ends in \d+ min at the earliest\.",
                         page.text("windows-said"))  # fmt: skip
     assert [(each["Processor"], each["Partitions"], each["Split off"]) for each in page.table("map")] == [
