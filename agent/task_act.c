@@ -204,6 +204,7 @@ static void take_ranges(struct task_thread *thread)
     } else if (code == ERR_NOT_FOUND && thread->core.assigned) {
         /* Also when the topic is there again soon, it is another one: look before reading on. */
         (void)task_thread_event(thread, TASK_EVENT_POSITION_LOST, "topic_missing", err.text);
+        thread->ranges_ms = clock_mono_ms();
     } else {
         (void)task_thread_event(thread, TASK_EVENT_RANGES_FAILED,
                                 code == ERR_NOT_FOUND ? "topic_missing" : "kafka_unreachable",
