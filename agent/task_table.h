@@ -50,9 +50,6 @@ void task_table_stop(struct task_table *table, int64_t now_ms);
 void task_table_step(struct task_table *table, int64_t now_ms);
 int64_t task_table_wake_ms(const struct task_table *table); /* INT64_MAX: never */
 
-/* Version of the last document; 0.0 before the first. */
-struct document_version task_table_version(const struct task_table *table);
-
 /* Each task that the document wants, or that there is still. */
 void task_table_list(const struct task_table *table,
                      void (*visit)(void *arg, const char *job, uint32_t processor), void *arg);

@@ -406,8 +406,6 @@ const char *cluster_agent_zone(const struct agent *agent);
 /* How many tasks each agent has to find room for, by its index: learners are among them, standbys
  * are not, which give way. free() */
 uint32_t *cluster_count_tasks(const struct cluster *cluster);
-/* How many standbys each agent has, likewise. */
-uint32_t *cluster_count_standbys(const struct cluster *cluster);
 /* The hand-over, or NULL, has a learner on its target. */
 bool cluster_is_learning(const struct job *job, const struct handoff *handoff);
 
