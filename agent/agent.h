@@ -14,10 +14,11 @@
  *   WORKING     tasks are as the last document says; with the coordinator away, for as long as it
  *               takes.
  *   DRAINING    asked to stop, with on_term=drain: it works on, and hands over what it has, until
- * it has nothing, nobody could take it, drain_timeout has passed, or it is asked again. STOPPING
- * nothing is wanted: tasks finish their batch, commit, write their state, close. LEAVING     all
- * have closed, or stop_timeout has passed: one last report says so. ENDED       then the agent
- * signs off and agent_run returns.
+ *               it has nothing, nobody could take it, drain_timeout has passed, or it is asked
+ *               again.
+ *   STOPPING    nothing is wanted: tasks finish their batch, commit, write their state, close.
+ *   LEAVING     all have closed, or stop_timeout has passed: one last report says so.
+ *   ENDED       then the agent signs off and agent_run returns.
  */
 #ifndef BATON_AGENT_AGENT_H
 #define BATON_AGENT_AGENT_H

@@ -2,20 +2,27 @@
  * The built-in `dedup`: passes the first record of each identity of a key on, drops the repeats.
  *
  * Config (all optional):
- *   by              "value" (default): key and value, byte for byte; null differs from empty.
- *                   "header:<name>": key and the value of that header, the last one if there are
- * several. A record without the header is an error. "key": one record per key, ever. max_remembered
- * 1..1000000, default 1000, not with "key": how many identities each key remembers. A new one
- * pushes the oldest out (by when it was first seen; repeats do not renew it), which then passes
- * once more. With state_ttl an identity is forgotten that much record time after it passed.
+ * - by: what an identity is.
+ *   - "value" (default): key and value, byte for byte; null differs from empty.
+ *   - "header:<name>": key and the value of that header, the last one if there are several. A
+ *     record without the header is an error.
+ *   - "key": one record per key, ever.
+ * - max_remembered: 1..1000000, default 1000, not with "key": how many identities each key
+ *   remembers. A new one pushes the oldest out (by when it was first seen; repeats do not renew
+ *   it), which then passes once more.
  *
- * Rows of a key, so that each record costs a fixed number of reads and writes whatever is
- * remembered:
- *   ""                      8 bytes sequence number of the oldest identity, 8 bytes that of the
- * next new one "i" + SHA-256           an identity: 8 bytes sequence number     ("n" alone: the
- * null identity) "s" + sequence number   the subkey of the identity that has it Numbers are
- * big-endian. A digest that nobody can make collide stands for "byte for byte", so rows stay small.
- * By "key" there is only the main row, and it is empty.
+ * With state_ttl an identity is forgotten that much record time after it passed.
+ *
+ * Rows of a key, by subkey, so that each record costs a fixed number of reads and writes whatever
+ * is remembered:
+ *
+ * - "": 8 bytes sequence number of the oldest identity, 8 bytes that of the next new one.
+ * - "i" + SHA-256: an identity; 8 bytes sequence number.
+ * - "n": the null identity; likewise.
+ * - "s" + sequence number: the subkey of the identity that has it.
+ *
+ * Numbers are big-endian. A digest that nobody can make collide stands for "byte for byte", so rows
+ * stay small. By "key" there is only the main row, and it is empty.
  */
 #include <stdbool.h>
 #include <stdio.h>

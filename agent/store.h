@@ -7,8 +7,8 @@
  * becomes the *frozen* one, and the flusher writes it sorted, together with its offsets (T2) and
  * lineage, in one LMDB transaction. Reads look at live, frozen, LMDB in that order.
  *
- *   logic --> live map --store_freeze--> frozen map --flusher--> LMDB  (rows + T2 + lineage: one
- * commit)
+ *   logic --> live map --store_freeze--> frozen map --flusher--> LMDB
+ *                                                    (rows + T2 + lineage: one commit)
  *
  * After a crash or an aborted transaction what is not checkpointed is dropped (store_drop_live, or
  * simply a new open) and replayed from T2. So at rest: the rows are exactly the effect of all

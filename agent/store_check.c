@@ -9,11 +9,11 @@
  *   - both meta pages are of the one format known here, and their transaction numbers follow each
  *     other as commits make them;
  *   - every page of every tree is inside the file, says its own number and kind, is used once, and
- * is not listed as free; its nodes fill it without gap or overlap;
+ *     is not listed as free; its nodes fill it without gap or overlap;
  *   - keys ascend, and lie between the separators above them; depth and counts are those on record;
  *   - the meta record and every row match their checksums, and the rows add up (number, and sum of
  *     checksums) to what the meta record of the same commit says, so none is missing, doubled or
- * old.
+ *     old.
  *
  * What can still differ without being noticed is what nobody reads: unused room, separators that
  * still separate, the older of the two meta pages' roots, free pages that are no longer listed.

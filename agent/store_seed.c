@@ -341,11 +341,6 @@ uint64_t store_seed_rows(const struct store_seed *seed)
     return seed->rows;
 }
 
-uint64_t store_seed_rows_total(const struct store_seed *seed)
-{
-    return seed->meta.rows;
-}
-
 enum err_code store_seed_install(const char *directory, struct err *reterr)
 {
     char *seed = store_dir_path(directory, SEED_DIRECTORY);

@@ -54,8 +54,7 @@ enum err_code store_seed_finish(struct store_seed *seed, struct err *reterr) MUS
 
 void store_seed_destroy(struct store_seed *seed); /* NULL is fine */
 
-uint64_t store_seed_rows(const struct store_seed *seed);       /* added so far */
-uint64_t store_seed_rows_total(const struct store_seed *seed); /* that there will be */
+uint64_t store_seed_rows(const struct store_seed *seed); /* added so far */
 
 /* While the store of the directory is closed: what was finished takes the place of its data file,
  * whole or not at all. ERR_NOT_FOUND: nothing was finished. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/store_seed.h"
 #include "agent/task_private.h"
 #include "common/clock.h"
 #include "common/logger.h"
@@ -184,6 +185,11 @@ static void open_store(struct task_thread *thread)
     }
     if (condition == STORE_SET_ASIDE)
         log_problem(thread, "state_set_aside", reason);
+    /* Of a run that was killed, and whose state may never be fetched again. It is only in the way
+     * of the disk's other users. */
+    if (thread->job.spec.stateful && thread->fetch == NULL &&
+        store_seed_clear(thread->directory, &err) != ERR_NONE)
+        log_problem(thread, "seed_not_removed", err.text);
     task_act_opened(thread, TASK_EVENT_STORE_OPENED, reason)->set_aside =
         condition == STORE_SET_ASIDE;
 }
@@ -199,6 +205,7 @@ static void take_ranges(struct task_thread *thread)
     thread->ranges_out = false;
     if (code == ERR_NONE) {
         consumer_answered(thread->consumer);
+        thread->ranges_ms = clock_mono_ms();
         event = task_thread_event(thread, TASK_EVENT_RANGES, NULL, NULL);
         event->ranges = thread->ranges;
         event->policies = task_wants_policy(&thread->core) ? thread->policies : NULL;

@@ -103,7 +103,8 @@ struct task_thread {
     bool flush_failed;
     int64_t flush_retry_ms;
     int64_t ranges_due_ms;
-    bool ranges_out; /* they were asked for, and there is no answer yet */
+    bool ranges_out;   /* they were asked for, and there is no answer yet */
+    int64_t ranges_ms; /* when the last answer came */
     int64_t report_due_ms;
     int64_t reported_phase;
     bool brokers_down;

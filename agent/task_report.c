@@ -10,6 +10,8 @@
 
 #define REPORT_INTERVAL_MS 100
 #define RATE_WINDOW_MS     2000
+/* A working task asks every two seconds, one that has failed looks again after ten. */
+#define RANGES_FRESH_MS 15000
 
 static void add_problem(struct task_report *report, const char *code, const char *detail,
                         int64_t since_at)
@@ -111,14 +113,38 @@ static void report_problems(struct task_thread *thread, struct task_report *repo
         report_brokers_down(thread, report);
 }
 
+/*
+ * Without an answer there is no telling what came since: the lag of an hour ago is not that of now.
+ * A task that has failed because of what was committed was judged by its ranges, and so is the
+ * offset that an operator chooses instead (step_offsets): they stand until it looks again.
+ */
+static bool ranges_hold(const struct task_thread *thread)
+{
+    bool strange = false;
+
+    for (size_t i = 0; i < thread->core.partition_count && !strange; i++)
+        strange = thread->core.partitions[i].strange;
+    return (strange && thread->core.phase.state == TASK_PHASE_FAILED) ||
+           clock_mono_ms() - thread->ranges_ms <= RANGES_FRESH_MS;
+}
+
+/* A position is proof of an end at least there, whatever an older answer said. */
+static int64_t end_at(int64_t end, int64_t position)
+{
+    return end != API_UNKNOWN && end < position ? position : end;
+}
+
 static void report_progress(const struct task_thread *thread, struct task_report *report)
 {
+    static const struct task_range unknown = {API_UNKNOWN, API_UNKNOWN, API_UNKNOWN};
     size_t count = thread->core.partition_count;
+    bool hold = ranges_hold(thread);
 
     report->progress.items = mem_calloc(count, sizeof(*report->progress.items));
     report->progress.count = count;
     for (size_t i = 0; i < count; i++) {
         const struct task_partition *from = &thread->core.partitions[i];
+        const struct task_range *range = hold ? &from->range : &unknown;
 
         report->progress.items[i] = (struct partition_progress){
             .topic = from->topic,
@@ -126,15 +152,9 @@ static void report_progress(const struct task_thread *thread, struct task_report
             .t0 = from->t0,
             .t1 = from->t1,
             .t2 = from->position,
-            .log_start = from->range.log_start,
-            /* A position is proof of an end at least there, whatever an older answer said. */
-            .stable_end =
-                from->range.stable_end != API_UNKNOWN && from->range.stable_end < from->position
-                    ? from->position
-                    : from->range.stable_end,
-            .end = from->range.end != API_UNKNOWN && from->range.end < from->position
-                       ? from->position
-                       : from->range.end,
+            .log_start = range->log_start,
+            .stable_end = end_at(range->stable_end, from->position),
+            .end = end_at(range->end, from->position),
         };
     }
 }

@@ -326,11 +326,6 @@ void task_table_stop(struct task_table *table, int64_t now_ms)
     task_table_step(table, now_ms);
 }
 
-struct document_version task_table_version(const struct task_table *table)
-{
-    return table->document.version;
-}
-
 void task_table_list(const struct task_table *table,
                      void (*visit)(void *arg, const char *job, uint32_t processor), void *arg)
 {

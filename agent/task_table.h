@@ -36,7 +36,7 @@ struct task_ops { /* the functions of agent/task_thread.h; unit tests have their
 /* Both borrowed for the table's life. */
 struct task_table *task_table_create(const struct task_ops *ops,
                                      const struct task_thread_context *context);
-/* All threads must have ended (task_table_running is 0). NULL is fine. */
+/* All threads must have ended (task_table_count().running is 0). NULL is fine. */
 void task_table_destroy(struct task_table *table);
 
 /* Takes the document (zeroes it), which reconcile_check accepted, and acts on it. */
@@ -49,9 +49,6 @@ void task_table_stop(struct task_table *table, int64_t now_ms);
  * context's `changed`, at task_table_wake_ms, and every 100 ms while something stops. */
 void task_table_step(struct task_table *table, int64_t now_ms);
 int64_t task_table_wake_ms(const struct task_table *table); /* INT64_MAX: never */
-
-/* Version of the last document; 0.0 before the first. */
-struct document_version task_table_version(const struct task_table *table);
 
 /* Each task that the document wants, or that there is still. */
 void task_table_list(const struct task_table *table,

@@ -2,11 +2,10 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "api/text.h"
 #include "common/mem.h"
-#include "common/utf8.h"
 
 #define REQUEST(name, http_status, title_text, action_text)                                        \
     {                                                                                              \
@@ -356,27 +355,19 @@ const struct problem_entry *problem_find(const char *code)
 
 /* ---- bodies */
 
-#define CUT_MARK "..."
-
 void problem_body(struct problem_body *ret_body, const char *code, const char *format, ...)
 {
     const struct problem_entry *entry = problem_find(code);
     assert(entry->status != 0);
 
-    char detail[API_TEXT_BYTES_MAX + 1];
     va_list args;
     va_start(args, format);
-    int bytes = vsnprintf(detail, sizeof(detail), format, args);
+    char *detail = text_vprintf(format, args);
     va_end(args);
-    assert(bytes >= 0);
-    if ((size_t)bytes >= sizeof(detail)) {
-        size_t kept = utf8_cut(detail, API_TEXT_BYTES_MAX - strlen(CUT_MARK));
-        memcpy(detail + kept, CUT_MARK, sizeof(CUT_MARK));
-    }
     *ret_body = (struct problem_body){.type = mem_printf("urn:baton:problem:%s", code),
                                       .title = mem_strdup(entry->title),
                                       .status = entry->status,
-                                      .detail = mem_strdup(detail),
+                                      .detail = detail,
                                       .code = mem_strdup(code)};
 }
 

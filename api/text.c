@@ -8,6 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
+#include "common/utf8.h"
+
+#define CUT_MARK "..."
+
+/* ---- texts for people */
+
+char *text_vprintf(const char *format, va_list args)
+{
+    char text[API_TEXT_BYTES_MAX + 1];
+    int bytes = vsnprintf(text, sizeof(text), format, args);
+    assert(bytes >= 0);
+    if (bytes > API_TEXT_BYTES_MAX) {
+        size_t kept = utf8_cut(text, API_TEXT_BYTES_MAX - strlen(CUT_MARK));
+        memcpy(text + kept, CUT_MARK, sizeof(CUT_MARK));
+    }
+    return mem_strdup(text);
+}
+
+char *text_printf(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *text = text_vprintf(format, args);
+    va_end(args);
+    return text;
+}
+
 /* ---- numbers */
 
 static bool is_digit(char character)

@@ -1,8 +1,9 @@
-/* The texts of scalar kinds in JSON and in query parameters: times, durations, versions, numbers.
- * Pure; any thread. */
+/* The texts of scalar kinds in JSON and in query parameters: times, durations, versions, numbers;
+ * and texts for people. Pure; any thread. */
 #ifndef BATON_API_TEXT_H
 #define BATON_API_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,5 +30,12 @@ void text_double(double number, char ret_text[TEXT_BYTES]);
 /* Digits only: no sign, no space, no leading zero but "0"; false when it is not of that form or
  * over `max`. */
 bool text_uint_parse(const char *text, uint64_t max, uint64_t *ret_number);
+
+/* printf into new memory; what is longer than API_TEXT_BYTES_MAX is cut between characters, and
+ * ends in "...". */
+char *text_printf(const char *format, ...)
+    __attribute__((format(printf, 1, 2), malloc, warn_unused_result, returns_nonnull));
+char *text_vprintf(const char *format, va_list args)
+    __attribute__((format(printf, 1, 0), malloc, warn_unused_result, returns_nonnull));
 
 #endif

@@ -8,10 +8,11 @@
  * client went away (libmicrohttpd does not look at suspended connections) and clients that take too
  * long to send a request or to take an answer (its own timeout starts anew with every byte).
  *
- *            head read         body read            httpd_defer          httpd_respond
- *   RECEIVING --------> limit --------> handle() --------------> DEFERRED ----------> SENDING -->
- * done |                        | httpd_answer                  client gone: gone(token)
- *                 +--> refuse() -----------+------------------------------------------> SENDING
+ *        head read         body read           httpd_defer          httpd_respond
+ *   RECEIVING ----> limit --------> handle() ------------> DEFERRED --------> SENDING --> done
+ *                    |                |                       |
+ *                    |                | httpd_answer          '--> client gone: gone(token)
+ *                    +--> refuse() ---+-------------------------------------> SENDING
  *
  * Limits: connections, time to receive a request and to send an answer, bytes of one body (per
  * request, by the callback) and of all bodies together, bytes and parameters of the target

@@ -190,17 +190,6 @@ void log_set_level(enum log_level level)
     level_min = level;
 }
 
-bool log_level_parse(const char *name, enum log_level *ret_level)
-{
-    for (size_t i = 0; i < LEVEL_COUNT; i++) {
-        if (strcmp(name, level_names[i]) == 0) {
-            *ret_level = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 void log_write(enum log_level level, const char *event, ...)
 {
     if (level < level_min)

@@ -29,8 +29,6 @@ enum log_kind { LOG_KIND_END, LOG_KIND_STR, LOG_KIND_INT, LOG_KIND_DOUBLE, LOG_K
 
 /* Lines below `level` are dropped. Call before the first thread starts; default is info. */
 void log_set_level(enum log_level level);
-/* "debug", "info", "warn", "error"; false when `name` is none of them. */
-bool log_level_parse(const char *name, enum log_level *ret_level);
 
 void log_write(enum log_level level, const char *event, ...);
 

@@ -1,8 +1,10 @@
 /*
  * baton-coordinator. Startup in this order; stopping is its mirror:
- *   options, log, signals -> listening socket -> store (opened, loaded) -> Kafka clients -> owner
- * thread -> Kafka thread
- *   -> HTTP -> "listening", READY=1 ... SIGTERM or SIGINT -> STOPPING=1
+ *
+ *   options, log, signals -> listening socket -> store (opened, loaded) -> Kafka clients
+ *   -> owner thread -> Kafka thread -> HTTP -> "listening", READY=1
+ *   ... SIGTERM or SIGINT -> STOPPING=1
+ *
  * The socket and the clients come first, so that an address that is taken or a setting that is
  * wrong does not touch the database; nothing is accepted before the end.
  */

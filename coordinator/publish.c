@@ -120,11 +120,6 @@ static void swap(struct publisher *publisher, struct view *view)
     release_view(before);
 }
 
-void publish_withdraw(struct publisher *publisher)
-{
-    swap(publisher, NULL);
-}
-
 /* ---- finding */
 
 static int compare_job(const void *name, const void *item)

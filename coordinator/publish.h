@@ -132,7 +132,4 @@ void publish_complete(const struct cluster *cluster, const struct schema_type *t
 /* Owner thread: those of all agents. */
 void publish_drains(const struct cluster *cluster, struct view_drains *ret_drains);
 
-/* Owner thread: readers get none until the next publish_build. */
-void publish_withdraw(struct publisher *publisher);
-
 #endif

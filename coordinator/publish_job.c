@@ -3,14 +3,13 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/schema.h"
+#include "api/text.h"
 #include "common/clock.h"
 #include "common/mem.h"
-#include "common/utf8.h"
 #include "coordinator/core/view.h"
 #include "coordinator/publish_learner.h"
 
@@ -18,15 +17,11 @@
 
 char *publish_text(const char *format, ...)
 {
-    char text[API_TEXT_BYTES_MAX + 1];
     va_list args;
     va_start(args, format);
-    int bytes = vsnprintf(text, sizeof(text), format, args);
+    char *text = text_vprintf(format, args);
     va_end(args);
-    assert(bytes >= 0);
-    if (bytes > API_TEXT_BYTES_MAX)
-        text[utf8_cut(text, API_TEXT_BYTES_MAX - 1)] = '\0';
-    return mem_strdup(text);
+    return text;
 }
 
 static char *copy_text(const char *text)

@@ -23,10 +23,15 @@ struct store;
 
 /*
  * Opens the database, makes it when there is none (its folder must exist), brings an older one up
- * to date. Never changes or overwrites a file that it refuses: ERR_LOCKED   another process has it
- * open ERR_FOREIGN  a SQLite database, but not of a coordinator ERR_UNSUPPORTED  made by a newer
- * version of baton ERR_CORRUPT  not a SQLite database, or damaged ERR_IO       can not be created,
- * read or written The text names the path and what to do.
+ * to date. Never changes or overwrites a file that it refuses:
+ *
+ * - ERR_LOCKED: another process has it open.
+ * - ERR_FOREIGN: a SQLite database, but not of a coordinator.
+ * - ERR_UNSUPPORTED: made by a newer version of baton.
+ * - ERR_CORRUPT: not a SQLite database, or damaged.
+ * - ERR_IO: can not be created, read or written.
+ *
+ * The text names the path and what to do.
  */
 enum err_code store_open(const char *path, struct store **ret_store, struct err *reterr) MUSTCHECK;
 void store_close(struct store *store); /* NULL is fine */

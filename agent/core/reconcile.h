@@ -9,8 +9,8 @@
  *             START       |  ^                                              |
  *   DOWN ------^          |  '-- DESIRE: told something new                 | the thread ended
  *    |  ^-----------------+-------------------------------------------------'
- *    |   the thread ended (by itself: released, or closed because what it was told can not change
- * in |   a running task), or could not be started
+ *    |   the thread ended (by itself: released, or closed because what it was told can not
+ *    |   change in a running task), or could not be started
  *    '--REMOVE--> (none): the document does not name it any more; its state directory stays
  *
  * A slot is known by job, job incarnation and processor, and there is one at most of each. The

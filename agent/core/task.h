@@ -36,7 +36,7 @@
  * - STAMP: limits are lifted; the first commit (all of S1, own epoch) is asked for. Not yet active.
  * - ACTIVE: the first commit has succeeded: our stamp is on every partition of S1.
  * - REINIT: the epoch rose or the job is paused: last commit under the old one, then PRODUCER
- * again, or PAUSED.
+ *   again, or PAUSED.
  * - PAUSED: the owner of a paused job: all that was applied is committed, nothing is read, there is
  *   no producer. A stamp in a paused job carries no output, and none is made when somebody else has
  *   committed in the meantime. Left through D3.1, to renew the offsets (D3.7), too. While others in
@@ -46,8 +46,8 @@
  *   CHECKPOINT on nothing is consumed; `released` says so when it was asked for, once that last
  *   commit has succeeded; the writing waits then until the release is known to be durable (a stop)
  *   or a second has passed. A doubtful one is repaired as any other and the release begins anew:
- * never reported. In RELEASE a higher epoch takes it back (REINIT's way); a task that has released
- * only closes, whatever it is told, and whoever has S1 given back starts another one.
+ *   never reported. In RELEASE a higher epoch takes it back (REINIT's way); a task that has
+ *   released only closes, whatever it is told, and whoever has S1 given back starts another one.
  * - CLOSED: the end, once CLOSE has been answered.
  * - FENCED: someone newer was seen. Nothing is open. Left only for a higher epoch; never
  *   initialises again for this one.

@@ -8,7 +8,7 @@
  *
  * Invariants (checked by cluster_check, which tests and the simulator call after every step):
  *   - a placement exists for every processor 0..M-1 of a job; `agent` is NULL while unassigned,
- * else it names an agent that is here, with the incarnation that it is registered under;
+ *     else it names an agent that is here, with the incarnation that it is registered under;
  *   - only processors of a job in state RUNNING or DELETING have an owner;
  *   - epochs are handed out from `epoch`, never twice, never lower than one handed out before;
  *   - counts never shrink: N >= N0, M >= M0, N >= M; N0 and M0 never change;
@@ -16,14 +16,14 @@
  *   - an operation that is not finished belongs to a job that exists and that names it;
  *   - no two jobs have the same group;
  *   - a processor has at most one hand-over that has not ended. Until it is RELEASED the placement
- * is the source's, under the epoch that the hand-over names; from then on it is the target's;
+ *     is the source's, under the epoch that the hand-over names; from then on it is the target's;
  *   - a processor of a stateful job that runs has at most spec.standbys standbys, on agents that
- * are here, by their present incarnations; none on its owner's agent, none on that of the target of
- * its hand-over, and no two on one;
+ *     are here, by their present incarnations; none on its owner's agent, none on that of the
+ *     target of its hand-over, and no two on one;
  *   - settle windows are of partitions of jobs that were expanded, in order, none twice;
  *   - there is at most one split of a job before its release. Its source is the owner of the
- * parent, whoever that becomes; the epoch of the new processor is handed out when the source is
- * told;
+ *     parent, whoever that becomes; the epoch of the new processor is handed out when the source is
+ *     told;
  *   - skips are of partitions that the job has, in order, none twice, within their limits.
  */
 #ifndef BATON_COORDINATOR_CORE_CLUSTER_H
@@ -406,8 +406,6 @@ const char *cluster_agent_zone(const struct agent *agent);
 /* How many tasks each agent has to find room for, by its index: learners are among them, standbys
  * are not, which give way. free() */
 uint32_t *cluster_count_tasks(const struct cluster *cluster);
-/* How many standbys each agent has, likewise. */
-uint32_t *cluster_count_standbys(const struct cluster *cluster);
 /* The hand-over, or NULL, has a learner on its target. */
 bool cluster_is_learning(const struct job *job, const struct handoff *handoff);
 

@@ -48,18 +48,6 @@ uint32_t *cluster_count_tasks(const struct cluster *cluster)
     return tasks;
 }
 
-uint32_t *cluster_count_standbys(const struct cluster *cluster)
-{
-    uint32_t *standbys = mem_calloc(cluster->agents.count, sizeof(uint32_t));
-    for (size_t i = 0; i < cluster->jobs.count; i++) {
-        const struct job *job = cluster->jobs.items[i];
-        for (size_t p = 0; p < job->processors.count; p++)
-            for (size_t s = 0; s < job->processors.items[p].standbys.count; s++)
-                count_task(cluster, job->processors.items[p].standbys.items[s].row.agent, standbys);
-    }
-    return standbys;
-}
-
 bool cluster_is_learning(const struct job *job, const struct handoff *handoff)
 {
     return handoff != NULL && job->row.spec.stateful && handoff_before_release(handoff->row.state);

@@ -2,14 +2,13 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/problem.h"
 #include "api/schema.h"
+#include "api/text.h"
 #include "common/mem.h"
-#include "common/utf8.h"
 #include "coordinator/core/step_group.h"
 #include "coordinator/core/step_internal.h"
 #include "coordinator/core/step_recovery.h"
@@ -115,22 +114,11 @@ struct change step_operation_change(const struct operation *operation)
     return change;
 }
 
-/* printf into new memory, cut at a whole character where it is longer than an API text may be. */
-static char *format_text(const char *format, va_list args)
-{
-    char text[API_TEXT_BYTES_MAX + 2];
-    int bytes = vsnprintf(text, sizeof(text), format, args);
-    assert(bytes >= 0);
-    if (bytes > API_TEXT_BYTES_MAX)
-        text[utf8_cut(text, API_TEXT_BYTES_MAX)] = '\0';
-    return mem_strdup(text);
-}
-
 char *step_text(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = format_text(format, args);
+    char *text = text_vprintf(format, args);
     va_end(args);
     return text;
 }
@@ -157,7 +145,7 @@ void step_event(struct step *step, struct event_about about, const char *format,
             .agent = rows_text_copy(about.agent),
             .operation = about.operation != 0 ? view_operation_name(about.operation) : NULL,
             .actor = mem_strdup(actor != NULL ? actor : ACTOR_COORDINATOR),
-            .detail = format_text(format, args),
+            .detail = text_vprintf(format, args),
         }};
     va_end(args);
     step_change(step, &change);
@@ -182,7 +170,7 @@ struct answer *step_problem(struct step *step, uint64_t request, const char *cod
 {
     va_list args;
     va_start(args, format);
-    char *detail = format_text(format, args);
+    char *detail = text_vprintf(format, args);
     va_end(args);
     struct problem_body *body = mem_calloc(1, sizeof(*body));
     problem_body(body, code, "%s", detail);

@@ -85,8 +85,9 @@ static void create(struct step *step, struct pending_creation *creation,
     make_row(step, creation, verdict, operation, &change.job);
     step_change(step, &change);
     struct job *job = cluster_job(step->cluster, creation->name);
-    uint64_t started = step_start_operation(step, OPERATION_KIND_CREATE_JOB,
-                                            OPERATION_STEP_COMMIT_STARTS, &job->row, NULL);
+    uint64_t started =
+        step_start_operation(step, OPERATION_KIND_CREATE_JOB, OPERATION_STEP_COMMIT_STARTS,
+                             &job->row, NULL, creation->actor);
     assert(started == operation);
     record_placements(step, job);
     step_open_windows(step, job, verdict->ends.items, verdict->ends.count);

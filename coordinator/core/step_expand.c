@@ -110,12 +110,10 @@ static struct operation *start(struct step *step, const struct job *job, uint32_
                                const char *reason, const char *actor)
 {
     uint64_t id = step_start_operation(step, OPERATION_KIND_EXPAND_PROCESSORS, OPERATION_STEP_SPLIT,
-                                       &job->row, reason);
+                                       &job->row, reason, actor);
     struct operation *operation = cluster_operation(step->cluster, id);
     struct change change = step_operation_change(operation);
     change.operation.goal = goal;
-    if (actor != NULL)
-        rows_text_set(&change.operation.actor, actor);
     step_change(step, &change);
     step_event(
         step,

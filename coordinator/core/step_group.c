@@ -8,8 +8,7 @@
  *    |                            | paused, resumed: what they commit is meant
  *    |  paused, resumed           v
  *    '------------------------> WAITING ------------------------------------------> NONE
- *                               STARTING --- the group is empty; its offsets get our stamp --->
- * NONE
+ *                               STARTING --- it is empty; its offsets get our stamp -----> NONE
  *
  * While there is a hold the documents of owners say that they put nothing out (cluster_map.c). A
  * job that is paused does not change its hold: then others may be in the group. Every owner gets a

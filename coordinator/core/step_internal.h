@@ -159,10 +159,10 @@ void step_answer_operation_waits(struct step *step);
 void step_answer_ended(struct step *step, uint64_t request, uint64_t id);
 
 /* A new operation on the job, RUNNING; returns its number. The job row that names it is the
- * caller's to change. */
+ * caller's to change. `actor`: who asked for it, NULL: who caused this step. */
 uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                               enum operation_step first, const struct job_row *row,
-                              const char *reason);
+                              const char *reason, const char *actor);
 void step_enter_operation_step(struct step *step, struct operation *operation,
                                enum operation_step next);
 /* What it does now is done again after a while; `error`, which is shown, says why. */

@@ -258,7 +258,7 @@ static void begin_deletion(struct step *step, struct job *job)
     step_cancel_handoffs(step, job, false, "the job is being deleted");
     step_end_standbys(step, job, "the job is being deleted");
     uint64_t id = step_start_operation(step, OPERATION_KIND_DELETE_JOB, OPERATION_STEP_CLOSE_TASKS,
-                                       &job->row, step->event->reason);
+                                       &job->row, step->event->reason, NULL);
     struct operation *operation = cluster_operation(cluster, id);
     operation->decision = cluster->meta.decision;
     struct change change = step_job_change(job);

@@ -124,7 +124,7 @@ static void begin_move(struct step *step, const struct job *job, const struct pr
                        const struct agent *target)
 {
     uint64_t id = step_start_operation(step, OPERATION_KIND_MOVE, OPERATION_STEP_QUEUE, &job->row,
-                                       step->event->move.reason);
+                                       step->event->move.reason, NULL);
     struct operation *operation = cluster_operation(step->cluster, id);
     struct change change = step_operation_change(operation);
     change.operation.processor = processor->placement.processor;
@@ -308,7 +308,7 @@ void step_rebalance(struct step *step)
     if (id == 0) {
         const char *reason = step->event->reason;
         id = step_start_operation(step, OPERATION_KIND_REBALANCE, OPERATION_STEP_EVEN_OUT,
-                                  &job->row, reason);
+                                  &job->row, reason, NULL);
         cluster_operation(cluster, id)->retry_ms = INT64_MAX;
         step_event(step,
                    (struct event_about){

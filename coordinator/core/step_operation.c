@@ -32,9 +32,10 @@ static int64_t count_of(enum operation_kind kind, const struct job_row *row)
 
 uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                               enum operation_step first, const struct job_row *row,
-                              const char *reason)
+                              const char *reason, const char *actor)
 {
     uint64_t id = ++step->cluster->meta.operation_id;
+    const char *asker = actor != NULL ? actor : step->event->actor;
     struct change change = {.kind = CHANGE_OPERATION,
                             .operation = {
                                 .id = id,
@@ -47,8 +48,7 @@ uint64_t step_start_operation(struct step *step, enum operation_kind kind,
                                 .goal = API_UNKNOWN,
                                 .count_before = count_of(kind, row),
                                 .count_reached = count_of(kind, row),
-                                .actor = mem_strdup(step->event->actor != NULL ? step->event->actor
-                                                                               : ACTOR_COORDINATOR),
+                                .actor = mem_strdup(asker != NULL ? asker : ACTOR_COORDINATOR),
                                 .reason = rows_text_copy(reason),
                                 .created_at = step->event->now_at,
                                 .updated_at = step->event->now_at,

@@ -81,7 +81,7 @@ static struct operation *begin(struct step *step, const struct job *job, uint32_
                                const char *reason)
 {
     uint64_t id = step_start_operation(step, OPERATION_KIND_EXPAND_PARTITIONS,
-                                       OPERATION_STEP_SAMPLE, &job->row, reason);
+                                       OPERATION_STEP_SAMPLE, &job->row, reason, NULL);
     struct change change = step_operation_change(cluster_operation(step->cluster, id));
     change.operation.goal = wanted;
     step_change(step, &change);

@@ -62,9 +62,9 @@ void step_answer_operation_waits(struct step *step)
 }
 
 /*
- * Moves can be cancelled as long as the source has the processor. The other kinds have no state
- * that they could be cancelled into: a creation that is not wanted any more is ended by deleting
- * the job, and a deletion has closed tasks already.
+ * Moves, rebalances and expansions can be cancelled as far as nothing is past return. Creations and
+ * deletions can not: a creation that is not wanted any more is ended by deleting the job, and a
+ * deletion has closed tasks already.
  */
 void step_operation_cancel(struct step *step)
 {

@@ -22,7 +22,7 @@ void view_skip(const struct job_row *job, const struct skip_row *row, struct ski
 void view_pause(const struct hold *hold, struct pause_view *ret_view);
 void view_maintenance(const struct maintenance_row *row, struct maintenance_view *ret_view);
 void view_eligibility(const struct agent_row *row, struct eligibility_view *ret_view);
-/* With what it has still; how far that is, coordinator/publish_drain.h adds. */
+/* With what it has still; how far that is, coordinator/publish_drain.c adds. */
 void view_drain(const struct cluster *cluster, const struct agent *agent,
                 struct drain_view *ret_view);
 

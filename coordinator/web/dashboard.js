@@ -11,8 +11,7 @@ const TIMEOUT_MS = 8000;
 const AT_ONCE = 6; // requests
 const EVENTS = 50;
 const MOVED = 20;
-const EXPANDED = 10;
-const OPERATIONS = 200; // the newest, to find those in
+const OPERATED = 10;
 const RUNNING = ['learning', 'caught_up', 'releasing', 'released', 'activating'];
 const PAGE = 1000; // the API's limit of one page
 
@@ -250,7 +249,6 @@ function slowestOf(drain) {
     return drain.left.reduce((most, left) => (most === null || rank(left) > rank(most) ? left : most), null);
 }
 
-/* Of an agent without drain_view (it does not leave, or that was not read) nothing is said. */
 /* Of all processors of a job: how many would take over at once, of those that it wants. */
 function standbysCell(status) {
     if (status.standbys_wanted === 0) {
@@ -264,6 +262,7 @@ function standbyText(standby) {
     return `${standby.agent}: ${standby.ready ? 'ready' : standby.waiting ?? standby.state}`;
 }
 
+/* Of an agent without drain_view (it does not leave, or that was not read) nothing is said. */
 function leftCell(agent) {
     const drain = agent.drain_view;
     return drain ? `${count(drain.left.length)} of ${count(drain.processors)}` : '';
@@ -284,32 +283,40 @@ function slowestCell(agent) {
     return {text, className: slowest.stuck === null ? '' : 'bad'};
 }
 
-// ---- expansions
+// ---- operations
 
-const isExpansion = (operation) => operation.kind === 'expand_processors' || operation.kind === 'expand_partitions';
+const COUNTED = {expand_processors: 'processors', expand_partitions: 'partitions'}; // what grows, of the kinds that count it
+const CALLED = {create_job: 'creation', delete_job: 'deletion'};
+const FINAL = {create_job: 'no: delete the job instead', delete_job: 'no: it can not be undone'};
 const hasEnded = (operation) => ['succeeded', 'failed', 'cancelled'].includes(operation.state);
 
 function kindText(handoff) {
     return handoff.kind === 'split' ? `split off ${count(handoff.parent)}` : 'move';
 }
 
-/* From how many to how many; where it stopped, unless that is the goal. */
-function expansionText(operation) {
-    const what = operation.kind === 'expand_processors' ? 'processors' : 'partitions';
+/* Of an expansion: from how many to how many; where it stopped, unless that is the goal. */
+function operationText(operation) {
+    const what = COUNTED[operation.kind];
+    if (what === undefined) {
+        return CALLED[operation.kind] ?? operation.kind;
+    }
     const {from, to, reached} = operation;
     const now = reached === to ? '' : `, ${count(reached)} ${hasEnded(operation) ? 'reached' : 'now'}`;
     return `${what}: ${count(from)} to ${count(to)}${now}`;
 }
 
 function stepText(operation) {
+    if (COUNTED[operation.kind] === undefined) {
+        return operation.step;
+    }
     const part = operation.kind === 'expand_processors' ? 'split' : 'step';
     const number = `${part} ${count(operation.step_number)} of ${count(operation.steps)}`;
     return part === 'split' ? number : `${number}: ${operation.step}`;
 }
 
-/* `handoff`: the split that it waits for, or undefined. */
-function expansionLearnedCell(handoff) {
-    if (!handoff) {
+/* `handoff`: the split that it waits for, or undefined. How far a move is stands among the hand-overs. */
+function splitLearnedCell(handoff) {
+    if (!handoff || handoff.kind !== 'split') {
         return '';
     }
     const {learned_records: learned, target_records: target, replayed_per_s: rate} = handoff;
@@ -320,7 +327,7 @@ function expansionLearnedCell(handoff) {
 
 function cancelCell(operation) {
     if (!operation.cancellable) {
-        return 'too late: it has to finish';
+        return FINAL[operation.kind] ?? 'too late: it has to finish';
     }
     const base = location.href.split('#')[0].replace(/[^/]*$/, '');
     return {text: `curl -X DELETE ${base}v1/operations/${operation.id}`, className: 'code'};
@@ -331,19 +338,19 @@ function actionCell(operation) {
 }
 
 /* All of one under a heading, line by line, so that it can be read without scrolling sideways; nothing where there is nothing. */
-function expansionLines(operation, handoff, now) {
+function operationLines(operation, handoff, now) {
     const why = operation.reason === null ? '' : `: ${operation.reason}`;
     const lines = [
         ['Asked for', `${since(operation.created_at, now)} ago by ${operation.actor ?? '?'}${why}`],
         ['Now', stepText(operation)],
         ['Waits for', operation.waiting ?? '?'],
         ['What to do', actionCell(operation)],
-        ['T2 of T1', expansionLearnedCell(handoff)],
+        ['T2 of T1', splitLearnedCell(handoff)],
         ['All ready in', operation.kind === 'expand_processors' ? duration(operation.eta_ms) : ''],
         ['To cancel', cancelCell(operation)],
     ];
     const shown = lines.filter(([, value]) => value !== '').map(([title, value]) => ({title, value, id: operation.id}));
-    return [{heading: `${operation.job}, ${expansionText(operation)} (${operation.id})`, id: operation.id}, ...shown];
+    return [{heading: `${operation.job}, ${operationText(operation)} (${operation.id})`, id: operation.id}, ...shown];
 }
 
 // ---- settle windows
@@ -483,15 +490,15 @@ function makeTables() {
             {title: 'Waits for', wide: true, value: (h) => h.waiting ?? ''},
             {title: 'Number', number: true, value: (h) => String(h.id)},
         ]),
-        expanding: new Table(at('expanding'), 'Expansions under way', 'Nothing.', [
-            {title: 'Expansion', value: (line) => line.title},
+        operating: new Table(at('operating'), 'Operations under way', 'Nothing.', [
+            {title: 'Operation', value: (line) => line.title},
             {title: 'How it goes', wide: true, value: (line) => line.value},
         ]),
-        expanded: new Table(at('expanded'), 'Expansions that have ended', 'Nothing.', [
+        operated: new Table(at('operated'), 'Operations that have ended', 'Nothing.', [
             {title: 'Operation', value: (o) => o.id},
             {title: 'Ended', number: true, value: (o) => `${since(o.updated_at, o.now)} ago`},
             {title: 'Job', value: (o) => o.job},
-            {title: 'What', value: (o) => expansionText(o)},
+            {title: 'What', value: (o) => operationText(o)},
             {title: 'End', value: (o) => stateCell(o.state)},
             {title: 'By', value: (o) => o.actor ?? '?'},
             {title: 'Why', wide: true, value: (o) => o.reason ?? ''},
@@ -695,7 +702,7 @@ async function readNow(chosen, key) {
     const [map] = await each(job === null ? [] : [job], (name) => read(`${jobPath(name)}/map`));
     const placed = await readKey(job, key);
     const agents = (await read('v1/agents')).items;
-    const maintenance = (await read('v1/maintenance')).enabled;
+    const maintenance = await read('v1/maintenance');
     const leaving = agents.filter((agent) => agent.drain !== null).map((agent) => agent.agent_id);
     const drains = await each(leaving, (agent) => read(`v1/agents/${encodeURIComponent(agent)}/drain`));
     return {
@@ -707,18 +714,18 @@ async function readNow(chosen, key) {
 }
 
 /* {running, ended}: the newest first. */
-async function readExpansions() {
+async function readOperations() {
     const known = new Map(); // one that ended between the two readings is read twice
     for (const operation of await readAll('v1/operations?state=running')) {
         known.set(operation.id, operation);
     }
-    for (const operation of (await read(`v1/operations?limit=${OPERATIONS}`)).items) {
+    for (const operation of (await read(`v1/operations?limit=${Math.min(PAGE, OPERATED + known.size)}`)).items) {
         known.set(operation.id, operation);
     }
-    const expansions = [...known.values()].filter(isExpansion);
+    const operations = [...known.values()];
     return {
-        running: expansions.filter((operation) => !hasEnded(operation)),
-        ended: expansions.filter(hasEnded).slice(0, EXPANDED),
+        running: operations.filter((operation) => !hasEnded(operation)),
+        ended: operations.filter(hasEnded).slice(0, OPERATED),
     };
 }
 
@@ -741,7 +748,7 @@ async function readPast(anyMoving) {
     return {
         running: [...known.values()],
         ended: lately.filter((handoff) => !RUNNING.includes(handoff.state)).slice(0, MOVED),
-        expansions: await readExpansions(),
+        operations: await readOperations(),
         events: (await read(`v1/events?last=${EVENTS}`)).items,
     };
 }
@@ -776,6 +783,12 @@ function groupByAgent(processors, agents) {
     return items;
 }
 
+function maintenanceText(maintenance) {
+    const why = maintenance.reason === null ? '' : `: ${maintenance.reason}`;
+    const age = since(maintenance.changed_at, Date.now() + skew_ms);
+    return `maintenance is on for ${age}, by ${maintenance.actor ?? '?'}${why}`;
+}
+
 function summarize(now) {
     const alive = now.agents.filter((agent) => agent.state === 'alive').length;
     const lost = now.agents.filter((agent) => agent.state === 'lost').length;
@@ -785,7 +798,8 @@ function summarize(now) {
         plural(now.jobs.length, 'job', 'jobs'), `${plural(alive, 'agent', 'agents')} alive`,
         ...(lost > 0 ? [`${count(lost)} lost`] : []), ...(leaving > 0 ? [`${count(leaving)} leaving`] : []),
         `${plural(moving, 'processor', 'processors')} moving`,
-        plural(now.problems.length, 'problem', 'problems'), ...(now.maintenance ? ['maintenance is on'] : []),
+        plural(now.problems.length, 'problem', 'problems'),
+        ...(now.maintenance.enabled ? [maintenanceText(now.maintenance)] : []),
     ];
     return parts.join(', ');
 }
@@ -840,9 +854,9 @@ function showPast(tables, past, now) {
     }));
     tables.moving.show(moving.sort(byJobAndProcessor), (handoff) => handoff.id);
     const splits = new Map(past.running.map((handoff) => [handoff.id, handoff]));
-    const lines = past.expansions.running.flatMap((operation) => expansionLines(operation, splits.get(operation.handoff), clock));
-    tables.expanding.show(lines, (line) => `${line.id} ${line.heading === undefined ? line.title : ''}`);
-    tables.expanded.show(past.expansions.ended.map((operation) => ({...operation, now: clock})), (operation) => operation.id);
+    const lines = past.operations.running.flatMap((operation) => operationLines(operation, splits.get(operation.handoff), clock));
+    tables.operating.show(lines, (line) => `${line.id} ${line.heading === undefined ? line.title : ''}`);
+    tables.operated.show(past.operations.ended.map((operation) => ({...operation, now: clock})), (operation) => operation.id);
     tables.moved.show(past.ended.map((handoff) => ({...handoff, now: clock})), (handoff) => handoff.id);
     tables.events.show([...past.events].reverse(), (event) => event.id);
 }
@@ -875,7 +889,7 @@ class Link {
         }
         const doubts = [
             ...(this.unready === null ? [] : [`it is not ready, so nothing is decided: ${this.unready}`]),
-            ...(this.trouble === null ? [] : [`without hand-overs, expansions and events: ${this.trouble}`]),
+            ...(this.trouble === null ? [] : [`without hand-overs, operations and events: ${this.trouble}`]),
         ];
         return ['live', ...doubts].join(', but ');
     }

@@ -6,7 +6,7 @@
  * Config (all optional):
  *   gap_ms        1..86400000, default 1800000 (30 minutes)
  *   max_sessions  1..1000, default 100: sessions a key keeps open; when there are more, the one
- * that began first is closed
+ *                 that began first is closed
  *
  * For each record it emits the session that the record went to, as JSON under the record's key.
  * `session` is its start and identifies it, so a consumer keeps the last output of each (key,

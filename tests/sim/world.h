@@ -14,8 +14,8 @@
  *   durable_model.c, kafka_admin.c  its database and its Kafka thread
  *   kafka_model.c, store_model.c
  *   checks.c, checks_coordinator.c, checks_failover.c, checks_drain.c  what must hold
- *   mutation.c, mutation_coordinator.c, mutation_drain.c  rules broken on purpose, which the checks
- * must find
+ *   mutation.c, mutation_coordinator.c, mutation_drain.c  rules broken on purpose, which the
+ *                 checks must find
  */
 #ifndef BATON_TESTS_SIM_WORLD_H
 #define BATON_TESTS_SIM_WORLD_H

@@ -291,11 +291,13 @@ def test_dashboard_passes_over_a_drain_that_goes_meanwhile(world):
 
 
 def test_dashboard_says_what_people_hold_back(world):
-    world.maintenance["enabled"] = True
+    world.maintenance.update(enabled=True, reason="the brokers are upgraded", actor="api 10.0.0.9")
     world.statuses["orders"].update(paused=True, state="running")
     page = world.browser()
-    assert "maintenance is on" in page.text("summary")
+    assert page.text("summary").endswith(", maintenance is on for 90 s, by api 10.0.0.9: the brokers are upgraded")
     assert "paused" in page.text("jobs")
+    world.maintenance.update(reason=None, actor=None)
+    assert page.refresh().text("summary").endswith(", maintenance is on for 90 s, by ?")
 
 
 def test_dashboard_shows_standbys(world):
@@ -372,7 +374,7 @@ def test_dashboard_says_nothing_before_it_knows(world):
 def test_dashboard_lives_on_when_the_database_is_away(world):
     world.fault = {"v1/events": 503}
     page = world.browser()
-    assert page.text("link") == ("live, but without hand-overs, expansions and events: "
+    assert page.text("link") == ("live, but without hand-overs, operations and events: "
                                  "The disk refused to store: the database could not be read")  # fmt: skip
     assert page.table("jobs")[0]["Job"] == "orders"
 
@@ -400,7 +402,7 @@ def test_dashboard_takes_names_and_texts_as_text(world):
     ]
     page = world.browser()
     assert page.text("link") == "live"
-    for part in ("processors", "agents", "problems", "moving", "moved", "events", "expanding", "expanded"):
+    for part in ("processors", "agents", "problems", "moving", "moved", "events", "operating", "operated"):
         assert any(HOSTILE in cell for row in page.rows(part) for cell in row), part
     assert HOSTILE in page.table("agents")[1]["Slowest"]
     made = set(page.eval("dom.made.map((element) => element.tagName)"))
@@ -416,13 +418,13 @@ def test_dashboard_browser_notices_markup(world, name):
         page.eval(f"document.getElementById('age').{name} = 'x'")
 
 
-# ---- expansions
+# ---- operations
 
 
-def expanding(page):
-    """{heading: {title: text}} of the expansions under way."""
+def operating(page):
+    """{heading: {title: text}} of the operations under way."""
     shown = {}
-    for row in page.rows("expanding")[1:]:
+    for row in page.rows("operating")[1:]:
         if len(row) == 1:
             shown[row[0]] = {}
         else:
@@ -441,11 +443,10 @@ def test_dashboard_shows_how_far_an_expansion_is(world):
                         cancellable=False, handoff=None, eta_ms=None),
         world.expansion(id="op-29", kind="expand_partitions", state="succeeded", reached=8, actor="coordinator", waiting=None,
                         cancellable=False, handoff=None, eta_ms=None, reason="somebody else has added partitions to the inputs"),
-        world.example("operation_view", id="op-28", state="running"),  # is no expansion
     ]  # fmt: skip
     page = world.browser()
     assert page.text("link") == "live"
-    ((heading, shown),) = expanding(page).items()
+    ((heading, shown),) = operating(page).items()
     assert heading == "orders, processors: 4 to 8, 5 now (op-31)"
     assert (shown["Now"], shown["T2 of T1"]) == ("split 2 of 4", "2,500 of 10,000 records, 5,000/s")
     assert shown["Waits for"].startswith("processor 5, split off 1, to agent host-3, learning")
@@ -456,7 +457,7 @@ def test_dashboard_shows_how_far_an_expansion_is(world):
     assert bars == [0.25, 0.25], "the split is among the hand-overs, too"
     (split,) = page.table("moving")
     assert (split["Processor"], split["Kind"], split["T2 towards T1"]) == ("5", "split off 1", "25 %")
-    failed, adopted = page.table("expanded")
+    failed, adopted = page.table("operated")
     assert (failed["Operation"], failed["What"], failed["End"]) == ("op-30", "processors: 4 to 8, 5 reached", "failed")
     assert (failed["What happened"], failed["What to do"]) == ("history is gone", "ask again")
     assert (adopted["What"], adopted["By"]) == ("partitions: 4 to 8", "coordinator")
@@ -473,13 +474,40 @@ def test_dashboard_shows_why_an_expansion_is_stuck(world):
     ]  # fmt: skip
     del world.operations[0]["from_"]
     world.operations[0]["from"] = None
-    (asked, processors), (adopted, partitions) = expanding(world.browser()).items()
+    (asked, processors), (adopted, partitions) = operating(world.browser()).items()
     assert asked == "orders, processors: ? to 8, 5 now (op-32)" and adopted == "orders, partitions: 4 to 8, 4 now (op-31)"
     assert (processors["Now"], processors["Asked for"]) == ("split ? of ?", "90 s ago by ?: two hosts more")
     assert "T2 of T1" not in processors and processors["All ready in"] == "?"
     assert (processors["Waits for"], processors["What to do"]) == ("the job is paused", "Resume the job")
     assert partitions["Now"] == "step 4 of 4: committing the start offsets to the group"
     assert "All ready in" not in partitions and partitions["To cancel"] == "too late: it has to finish"
+
+
+def test_dashboard_shows_why_a_creation_or_a_move_does_not_end(world):
+    """Kinds without counts tell their step; and those that have ended are all there, whatever kind they were."""
+    world.statuses["orders"]["handoffs_running"] = 1
+    world.handoffs = [world.handoff(id=19, processor=1, operation="op-33")]
+    plain = {"step_number": None, "steps": None, "from": None, "to": None, "reached": None, "eta_ms": None, "action": None}
+    world.operations = [
+        {**world.expansion(id="op-34", kind="create_job", step="committing the start offsets", handoff=None, cancellable=False,
+                           waiting="the group may not be written: not authorized", reason=None), **plain},
+        {**world.expansion(id="op-33", kind="move", step="handing over", handoff=19, waiting="processor 1 learns"), **plain},
+        world.example("operation_view", id="op-32"),
+        {**world.expansion(id="op-31", kind="rebalance", state="cancelled", error="asked for", waiting=None), **plain},
+    ]  # fmt: skip
+    page = world.browser()
+    assert page.text("link") == "live"
+    shown = operating(page)
+    assert list(shown) == ["orders, creation (op-34)", "orders, move (op-33)", "orders, deletion (op-32)"]
+    creation, move, deletion = shown.values()
+    assert creation == {"Asked for": "90 s ago by api 10.0.0.7", "Now": "committing the start offsets",
+                        "Waits for": "the group may not be written: not authorized",
+                        "To cancel": "no: delete the job instead"}  # fmt: skip
+    assert (move["Now"], move["Waits for"]) == ("handing over", "processor 1 learns") and "T2 of T1" not in move
+    assert move["To cancel"].startswith("curl -X DELETE") and deletion["To cancel"] == "no: it can not be undone"
+    assert deletion["What to do"].startswith("It goes on by itself")
+    (rebalance,) = page.table("operated")
+    assert (rebalance["What"], rebalance["End"], rebalance["What happened"]) == ("rebalance", "cancelled", "asked for")
 
 
 def test_dashboard_shows_settle_windows(world):
@@ -553,7 +581,7 @@ def test_dashboard_says_why_a_key_has_no_place(world):
     ("table", "schema"),
     [("problems", "problem_view"), ("moving", "handoff_view"), ("jobs", "job_status"), ("processors", "processor_view"),
      ("agents", "agent_view"), ("moved", "handoff_view"), ("events", "event_view"),
-     ("expanded", "operation_view"), ("windows", "partition_view")],
+     ("operated", "operation_view"), ("windows", "partition_view")],
 )  # fmt: skip
 def test_dashboard_columns_are_fields_of_the_contract(contract, table, schema):
     """Rows are copies, which browser.js does not guard: their fields are compared here."""
@@ -620,7 +648,7 @@ def test_dashboard_shows_a_real_expansion(broker, daemons, unique):
     api.put("/v1/agents/agent-1/eligibility", {"schedulable": False})
     operation = api.post(path, {"processors": 3, "reason": "a host more"}, expect=202).json["id"]
     page = Browser(coordinator.address)
-    ((heading, shown),) = expanding(page).items()
+    ((heading, shown),) = operating(page).items()
     assert heading == f"{job.name}, processors: 2 to 3, 2 now ({operation})"
     assert shown["Now"] == "split 1 of 1" and shown["Asked for"].endswith(": a host more")
     assert shown["Waits for"].startswith("no agent is alive, neither cordoned nor drained")
@@ -635,9 +663,9 @@ def test_dashboard_shows_a_real_expansion(broker, daemons, unique):
     ended = job.wait_operation(api.post(path, {"partitions": 8}, expect=202).json["id"])
     assert (ended["from"], ended["to"], ended["reached"], ended["steps"]) == (4, 8, 8, 4)
     wait_until(lambda: len(page.refresh().table("windows")) == 4, LIMIT_S, "the windows of the old partitions are shown")
-    assert expanding(page) == {}
-    assert [(each["What"], each["End"]) for each in page.table("expanded")] == [
-        ("partitions: 4 to 8", "succeeded"), ("processors: 2 to 3", "succeeded")]  # fmt: skip
+    assert operating(page) == {}
+    assert [(each["What"], each["End"]) for each in page.table("operated")] == [
+        ("partitions: 4 to 8", "succeeded"), ("processors: 2 to 3", "succeeded"), ("creation", "succeeded")]  # fmt: skip
     assert re.fullmatch(r"4 are open; no old-count record was met; the first ends in \d+ min at the earliest\.",
                         page.text("windows-said"))  # fmt: skip
     assert [(each["Processor"], each["Partitions"], each["Split off"]) for each in page.table("map")] == [

@@ -233,6 +233,21 @@ def test_restart_keeps_the_position_of_an_emptied_partition(world):
     job.wait("lag is 0", lambda status: status["lag_records"] == 0 and status["problems"] == 0)
 
 
+def test_restart_removes_what_a_killed_transfer_has_left(world):
+    """Nothing fetches the state of an owner that has it, and so nobody else would clear it away."""
+    job = world(partitions=1)
+    before = fill(job, 500)
+    job.wait_drained()
+    assert job.agent.stop() == 0
+    left = state_of(job) / "seed"
+    left.mkdir()
+    (left / "data.mdb").write_bytes(b"x" * 65536)
+    job.agent.start()
+    job.wait_active()
+    assert not left.exists()
+    assert_exact(job, added(before, fill(job, 100, seed=2)))
+
+
 # ---- state that must not be served
 
 

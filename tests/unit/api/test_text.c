@@ -205,3 +205,25 @@ Test(text, doubles_read_back)
         cr_assert_not_null(strpbrk(text, ".e"), "%s", text);
     }
 }
+
+/* Goal: what is too long is cut between characters, and shows it. */
+Test(text, cuts_what_is_too_long)
+{
+    char whole[API_TEXT_BYTES_MAX + 1];
+    memset(whole, 'x', API_TEXT_BYTES_MAX);
+    whole[API_TEXT_BYTES_MAX] = '\0';
+    char *text = text_printf("%s", whole);
+    cr_assert_str_eq(text, whole);
+    free(text);
+
+    text = text_printf("%sx", whole);
+    cr_assert_eq(strlen(text), API_TEXT_BYTES_MAX);
+    cr_assert_str_eq(text + API_TEXT_BYTES_MAX - 4, "x...");
+    free(text);
+
+    whole[API_TEXT_BYTES_MAX - 4] = '\0';
+    text = text_printf("%s\xe2\x82\xac\xe2\x82\xac", whole); /* the first would end past the mark */
+    cr_assert_eq(strlen(text), API_TEXT_BYTES_MAX - 1);
+    cr_assert_str_eq(text + API_TEXT_BYTES_MAX - 5, "x...");
+    free(text);
+}

@@ -130,19 +130,6 @@ Test(logger, drops_lines_below_the_level, .init = capture)
     assert_line("level=debug event=e\n");
 }
 
-Test(logger, parses_level_names)
-{
-    enum log_level level = LOG_LEVEL_INFO;
-    cr_assert(log_level_parse("debug", &level));
-    cr_assert_eq(level, LOG_LEVEL_DEBUG);
-    cr_assert(log_level_parse("error", &level));
-    cr_assert_eq(level, LOG_LEVEL_ERROR);
-    cr_assert_not(log_level_parse("Error", &level));
-    cr_assert_not(log_level_parse("", &level));
-    cr_assert_not(log_level_parse("errors", &level));
-    cr_assert_eq(level, LOG_LEVEL_ERROR);
-}
-
 /* A long text is cut, between characters, and what follows it is still there. */
 Test(logger, cuts_a_long_value, .init = capture)
 {

@@ -256,7 +256,6 @@ Test(coordinator, commits_publishes_answers, .timeout = 60)
     cr_assert(coordinator_working(play->coordinator));
     coordinator_destroy(play->coordinator);
 
-    publish_withdraw(play->publisher);
     open_coordinator(play);
     start_coordinator(play);
     request = post(play, poll_of("a1", INCARNATION_2));

@@ -71,6 +71,13 @@ Test(job, is_durable_before_it_is_answered_and_before_kafka_is_touched)
     }
 }
 
+Test(job, its_operation_says_who_asked_though_kafka_had_to_answer_first)
+{
+    world_put(&world, "j1", world_spec("j1"));
+    world_reply_well(&world);
+    cr_assert_str_eq(cluster_operation(&world.cluster, 1)->row.actor, WORLD_ACTOR);
+}
+
 Test(job, start_offsets_carry_incarnation_processor_and_epoch_0)
 {
     world_put(&world, "j1", world_spec("j1"));

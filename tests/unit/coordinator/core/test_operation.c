@@ -193,9 +193,10 @@ Test(operation, long_reasons_are_cut_at_a_character)
     char detail[3001];
     memset(detail, 'x', sizeof(detail) - 1);
     detail[sizeof(detail) - 1] = '\0';
-    memcpy(detail + 1023, "\xc3\xa9", 2); /* its second byte would be the 1025th */
+    memcpy(detail + 1020, "\xc3\xa9", 2); /* with the mark its second byte would be the 1025th */
     world_reply_failed(&world, detail, false);
     cr_assert_eq(strlen(creation()->row.error), 1023);
+    cr_assert_str_eq(creation()->row.error + 1019, "x...");
 }
 
 /* ---- waiting for one */
