@@ -359,9 +359,12 @@ void step_skip(struct step *step);
 
 /* ---- settle windows (step_window.c) */
 
-/* A window of each partition, with its end. */
+/* After an expansion: a window of each partition, with its end. */
 void step_open_windows(struct step *step, const struct job *job, const struct input_offset *ends,
                        size_t count);
+/* Of a job that is created on topics that had grown before. */
+void step_open_first_windows(struct step *step, const struct job *job,
+                             const struct input_offset *ends, size_t count);
 /* As an agent was told of them, where that is newer. */
 void step_recover_windows(struct step *step, const struct job *job,
                           const struct document_job *told);
