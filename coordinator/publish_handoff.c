@@ -61,14 +61,23 @@ static char *explain_split(const struct cluster *cluster, const struct handoff_r
         code != NULL ? publish_detail(report, code) : "", code != NULL ? ")" : "");
 }
 
-static char *explain(const struct task_report *report, const struct handoff_view *view)
+/* A split waits for settle windows as well, and its operation knows. */
+static char *explain_caught_up(const struct cluster *cluster, const struct handoff_row *row)
+{
+    const struct operation *operation = cluster_operation(cluster, row->operation);
+    if (row->kind == HANDOFF_KIND_SPLIT && operation != NULL && operation->row.error != NULL)
+        return publish_text("the target has caught up; %s", publish_obstacle(&operation->row));
+    return publish_text("the target has caught up; the source is not active, or about to leave");
+}
+
+static char *explain(const struct cluster *cluster, const struct handoff_row *row,
+                     const struct task_report *report, const struct handoff_view *view)
 {
     switch (view->state) {
     case HANDOFF_STATE_LEARNING: /* the learner itself says */
         break;
     case HANDOFF_STATE_CAUGHT_UP:
-        return publish_text("the target has caught up; the source is not active, or about to "
-                            "leave");
+        return explain_caught_up(cluster, row);
     case HANDOFF_STATE_RELEASING:
         return publish_text("the source commits and stops"); /* splits: explain_split */
     case HANDOFF_STATE_RELEASED:
@@ -113,6 +122,6 @@ void publish_complete_handoff(const struct cluster *cluster, const struct handof
     view->waiting =
         view->state == HANDOFF_STATE_RELEASING && handoff->row.kind == HANDOFF_KIND_SPLIT
             ? explain_split(cluster, &handoff->row, &stuck)
-            : explain(report, view);
+            : explain(cluster, &handoff->row, report, view);
     view->stuck = stuck != NULL ? mem_strdup(stuck) : NULL;
 }

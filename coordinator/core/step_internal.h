@@ -263,6 +263,9 @@ void step_handoff_end(struct step *step, struct handoff *handoff, enum handoff_s
 
 /* ---- splits (step_split.c) */
 
+/* Why the parent can not be split now; NULL: it can. A static text. */
+const char *step_split_find_obstacle(const struct step *step, const struct job *job,
+                                     const struct processor *parent);
 /* Of the job's next processor from its parent, which has an owner. */
 void step_split_start(struct step *step, struct job *job, const struct agent *target,
                       uint64_t operation, const char *reason);

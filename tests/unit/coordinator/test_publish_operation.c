@@ -285,6 +285,30 @@ Test(publish_operation, a_release_waits_for_the_owner_of_the_parent)
     expect_stuck("source_not_heard");
 }
 
+Test(publish_operation, before_the_release_its_hand_over_says_what_the_operation_waits_for)
+{
+    struct handoff_view view;
+    add_a2();
+    expand(5, API_UNKNOWN);
+    world_report(&world, "a1", TASK_STATE_REPLAYING);
+    world_report(&world, "a2", TASK_STATE_ACTIVE);
+    struct operation *operation =
+        world.cluster.operations.items[world.cluster.operations.count - 1];
+    cr_assert_null(operation->row.error);
+    for (int noted = 0; noted < 2; noted++) {
+        if (noted)
+            operation->row.error = mem_strdup("waits: settle windows are open");
+        view_handoff(&world.cluster.handoffs.items[0]->row, &view);
+        publish_complete_handoff(&world.cluster, world.cluster.handoffs.items[0], &view);
+        cr_assert_eq(view.state, HANDOFF_STATE_CAUGHT_UP);
+        cr_assert_str_eq(view.waiting,
+                         noted ? "the target has caught up; settle windows are open"
+                               : "the target has caught up; the source is not active, or about to "
+                                 "leave");
+        schema_free(&schema_handoff_view, &view);
+    }
+}
+
 Test(publish_operation, a_release_waits_while_the_job_is_held)
 {
     release();
