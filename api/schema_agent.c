@@ -48,7 +48,7 @@ static const struct schema_field settle_window_fields[] = {
                  .help = "Rises each time that the window is opened."),
     FIELD_INT64(settle_window, first_end, 0, INT64_MAX, .required = true,
                 .help = "Where the partition ended before its topic was expanded for the first "
-                        "time."),
+                        "time; 0: an expansion made it. From there on keys are checked."),
     FIELD_INT64(settle_window, end, 0, INT64_MAX, .required = true,
                 .help = "Where the partition ended before its topic had the newest count."),
     FIELD_KNOWABLE(settle_window, fence, .required = true,

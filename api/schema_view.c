@@ -433,8 +433,9 @@ static const struct schema_field handoff_view_fields[] = {
     FIELD_STRING(handoff_view, waiting, 0, API_TEXT_BYTES_MAX,
                  .help = "What it waits for, for a person; null when it has ended."),
     FIELD_STRING(handoff_view, stuck, 1, 64,
-                 .help = "Why the target does not get on: the code of a problem, or "
-                         "source_not_heard; null when it does."),
+                 .help = "Why it does not get on: the code of a problem of the target (of a split "
+                         "in releasing: of the owner of the parent), or source_not_heard; null "
+                         "when it does."),
     FIELD_KNOWABLE(handoff_view, lag_records, .required = true,
                    .help = "Most records of one partition that the target is behind the source; "
                            "null while unknown."),

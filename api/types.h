@@ -157,8 +157,8 @@ struct settle_window {
     uint32_t topic; /* index in spec.inputs */
     uint32_t partition;
     uint64_t number;   /* rises each time that it is opened */
-    int64_t first_end; /* where it ended before there was more than one count: from there on keys
-                          are checked to belong to the processor */
+    int64_t first_end; /* where it ended before there was more than one count, 0 if made later:
+                          from there on keys are checked to belong to the processor */
     int64_t end;       /* where the partition ended before the newest count; from there on old-count
                           records are counted */
     int64_t fence;     /* where it was closed: no old-count record was expected from there on;

@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coordinator/core/handoff.h"
+#include "api/schema.h"
 #include "common/mem.h"
+#include "coordinator/core/handoff.h"
 #include "coordinator/publish_learner.h"
 
 /* The target owns it, and can not go on (D3.6): who has the state is waited for. */
@@ -24,19 +25,61 @@ static char *explain_activating(const struct task_report *report, const struct h
                         view->source);
 }
 
-static char *explain(const struct task_report *report, const struct handoff_view *view)
+/* A split that is being released: only the owner of its parent moves it, whoever that becomes. */
+static char *explain_split(const struct cluster *cluster, const struct handoff_row *row,
+                           const char **ret_stuck)
+{
+    const struct job *job = cluster_job(cluster, row->job);
+    const struct processor *parent = &job->processors.items[row->parent];
+    const char *agent_id = parent->placement.agent;
+    const struct agent *owner = agent_id != NULL ? cluster_agent(cluster, agent_id) : NULL;
+    const struct task_report *report = cluster_report(cluster, parent);
+    *ret_stuck = NULL;
+    if (job->row.pause.on)
+        return publish_text("the job is paused: the partitions are committed when it is resumed");
+    if (cluster_is_held(job)) {
+        *ret_stuck = job->row.group.hold == GROUP_HOLD_FROZEN ? "group_intruded" : "group_awaited";
+        return publish_text("others are in the job's group: the partitions are committed when they "
+                            "have left");
+    }
+    if (owner == NULL || owner->row.state != AGENT_STATE_ALIVE || report == NULL) {
+        *ret_stuck = "source_not_heard";
+        return publish_text("the owner of processor %u is not heard of: it commits the partitions "
+                            "that go when it is, and when it is lost, its next owner does",
+                            parent->placement.processor);
+    }
+    if (report->state == TASK_STATE_ACTIVE)
+        return publish_text("the source commits the partitions that go; when it is lost, its next "
+                            "owner does");
+    const char *code = publish_stuck(report);
+    *ret_stuck = code;
+    return publish_text(
+        "processor %u is %s on agent %s%s%s%s%s%s: it commits the partitions that "
+        "go when it is active",
+        parent->placement.processor, schema_enum_name(schema_names_task_state, (int)report->state),
+        agent_id, code != NULL ? " (" : "", code != NULL ? code : "", code != NULL ? ": " : "",
+        code != NULL ? publish_detail(report, code) : "", code != NULL ? ")" : "");
+}
+
+/* A split waits for settle windows as well, and its operation knows. */
+static char *explain_caught_up(const struct cluster *cluster, const struct handoff_row *row)
+{
+    const struct operation *operation = cluster_operation(cluster, row->operation);
+    if (row->kind == HANDOFF_KIND_SPLIT && operation != NULL && operation->row.error != NULL)
+        return publish_text("the target has caught up; %s", publish_obstacle(&operation->row));
+    return publish_text("the target has caught up; the source is not active, or about to leave");
+}
+
+static char *explain(const struct cluster *cluster, const struct handoff_row *row,
+                     const struct task_report *report, const struct handoff_view *view)
 {
     switch (view->state) {
     case HANDOFF_STATE_LEARNING: /* the learner itself says */
         break;
     case HANDOFF_STATE_CAUGHT_UP:
-        return publish_text("the target has caught up; the source is not active, or about to "
-                            "leave");
+        return explain_caught_up(cluster, row);
     case HANDOFF_STATE_RELEASING:
-        return view->kind == HANDOFF_KIND_SPLIT
-                   ? publish_text("the source commits the partitions that go; when it is lost, its "
-                                  "next owner does")
-                   : publish_text("the source commits and stops");
+        return publish_text("the source commits and stops"); /* splits: explain_split */
     case HANDOFF_STATE_RELEASED:
         return publish_text("agent %s has not reported that it begins", view->target);
     case HANDOFF_STATE_ACTIVATING:
@@ -75,6 +118,10 @@ void publish_complete_handoff(const struct cluster *cluster, const struct handof
         view->waiting = learner.waiting;
         return;
     }
-    view->stuck = publish_stuck(report) != NULL ? mem_strdup(publish_stuck(report)) : NULL;
-    view->waiting = explain(report, view);
+    const char *stuck = publish_stuck(report);
+    view->waiting =
+        view->state == HANDOFF_STATE_RELEASING && handoff->row.kind == HANDOFF_KIND_SPLIT
+            ? explain_split(cluster, &handoff->row, &stuck)
+            : explain(cluster, &handoff->row, report, view);
+    view->stuck = stuck != NULL ? mem_strdup(stuck) : NULL;
 }

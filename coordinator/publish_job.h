@@ -26,5 +26,7 @@ void publish_sum_windows(const struct job *job, struct job_status *status); /* o
 
 /* A text of the API: formatted, and cut at a whole character where it would be too long. */
 char *publish_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What the core has noted of an operation that does not get on, without "waits: "; borrowed. */
+const char *publish_obstacle(const struct operation_row *row);
 
 #endif

@@ -88,7 +88,7 @@ static void set(struct learner_view *view, const char *stuck, char *waiting)
     view->waiting = waiting;
 }
 
-static const char *detail_of(const struct task_report *report, const char *code)
+const char *publish_detail(const struct task_report *report, const char *code)
 {
     for (size_t i = 0; i < report->problems.count; i++)
         if (strcmp(report->problems.items[i].code, code) == 0)
@@ -121,7 +121,7 @@ void publish_explain_learner(const struct cluster *cluster, const struct process
     if (report == NULL)
         set(view, NULL, publish_text("agent %s has not reported the learner yet", view->agent));
     else if (code != NULL)
-        set(view, code, publish_text("%s: %s", code, detail_of(report, code)));
+        set(view, code, publish_text("%s: %s", code, publish_detail(report, code)));
     else if (report->state == TASK_STATE_OPENING)
         set(view, NULL, publish_text("the target is opening its state and its Kafka clients"));
     else if (report->state == TASK_STATE_SEEDING)

@@ -15,6 +15,8 @@ void publish_explain_learner(const struct cluster *cluster, const struct process
                              const struct task_report *report, struct learner_view *view);
 /* The code of what keeps a task from getting on, or NULL; borrowed. */
 const char *publish_stuck(const struct task_report *report);
+/* What it says of that; borrowed. */
+const char *publish_detail(const struct task_report *report, const char *code);
 
 /* Those who learn the processor. */
 void publish_list_learners(const struct cluster *cluster, const struct job *job,

@@ -139,11 +139,11 @@ static char *say_handoff(const struct under_way *under_way, const struct handoff
 }
 
 /* Why the next thing has not begun, as the core has noted it. */
-static char *say_error(const char *error)
+const char *publish_obstacle(const struct operation_row *row)
 {
     static const char prefix[] = "waits: ";
-    size_t skipped = strncmp(error, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
-    return mem_strdup(error + skipped);
+    size_t skipped = strncmp(row->error, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    return row->error + skipped;
 }
 
 static char *advise_stuck(const char *stuck, const struct handoff_view *handoff)
@@ -182,7 +182,7 @@ static void explain(const struct under_way *under_way, struct operation_view *vi
         view->eta_ms = estimate(under_way, &handoff);
     }
     if (operation->row.error != NULL)
-        view->waiting = say_error(operation->row.error);
+        view->waiting = mem_strdup(publish_obstacle(&operation->row));
     else if (waits)
         view->waiting = say_handoff(under_way, &handoff);
     else if (operation->call != 0)

@@ -315,6 +315,14 @@ static const char *const migrations[] = {
 
     "ALTER TABLE placements ADD COLUMN settled INTEGER NOT NULL DEFAULT 0;"
     "UPDATE placements SET settled = activated;",
+
+    /* ---- 16: keys of what an expansion made are checked from its first record on */
+
+    /* Not where `initial_partitions` was given: which of a topic's partitions were there before the
+     * job is not told apart any more. */
+    "UPDATE settle_windows SET first_end = 0 WHERE EXISTS (SELECT 1 FROM jobs WHERE name = job"
+    " AND partition >= partitions_initial"
+    " AND instr(spec, '\"initial_partitions\":0,\"partitioner\"') > 0);",
 };
 
 int store_schema_version(void)

@@ -90,7 +90,7 @@ static void create(struct step *step, struct pending_creation *creation,
                              &job->row, NULL, creation->actor);
     assert(started == operation);
     record_placements(step, job);
-    step_open_windows(step, job, verdict->ends.items, verdict->ends.count);
+    step_open_first_windows(step, job, verdict->ends.items, verdict->ends.count);
     step_event(step,
                (struct event_about){"job_created", .job = job->row.name, .operation = operation,
                                     .actor = creation->actor},

@@ -153,32 +153,11 @@ static struct handoff *find_split(const struct job *job)
     return NULL;
 }
 
-/* Why the parent can not be split now; NULL: it can. A static text. */
-static const char *find_obstacle(const struct step *step, const struct job *job,
-                                 const struct processor *parent)
-{
-    if (job->row.pause.on)
-        return "waits: the job is paused";
-    if (cluster_is_held(job))
-        return "waits: others are in the job's group";
-    if (parent->handoff != NULL)
-        return "waits: the processor to be split is on its way to another agent";
-    if (parent->placement.agent == NULL)
-        return "waits: the processor to be split has no owner";
-    const struct agent *owner = cluster_agent(step->cluster, parent->placement.agent);
-    if (!placing_stays(step->cluster, owner, step->event->now_ms) || cluster_agent_leaving(owner))
-        return "waits: the owner of the processor to be split is gone, or is to leave";
-    const struct task_report *report = cluster_report(step->cluster, parent);
-    return report == NULL || report->state != TASK_STATE_ACTIVE
-               ? "waits: the processor to be split is not active"
-               : NULL;
-}
-
 static void begin_split(struct step *step, struct operation *operation, struct job *job)
 {
     uint32_t child = job->row.processors;
     const struct processor *parent = &job->processors.items[cluster_parent(job, child)];
-    const char *obstacle = find_obstacle(step, job, parent);
+    const char *obstacle = step_split_find_obstacle(step, job, parent);
     const struct agent *target =
         placing_choose_for_new(step->cluster, job, step->event->now_ms, NULL);
     if (obstacle == NULL && target == NULL)

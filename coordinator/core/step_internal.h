@@ -268,6 +268,9 @@ void step_handoff_end(struct step *step, struct handoff *handoff, enum handoff_s
 
 /* ---- splits (step_split.c) */
 
+/* Why the parent can not be split now; NULL: it can. A static text. */
+const char *step_split_find_obstacle(const struct step *step, const struct job *job,
+                                     const struct processor *parent);
 /* Of the job's next processor from its parent, which has an owner. */
 void step_split_start(struct step *step, struct job *job, const struct agent *target,
                       uint64_t operation, const char *reason);
@@ -364,9 +367,12 @@ void step_skip(struct step *step);
 
 /* ---- settle windows (step_window.c) */
 
-/* A window of each partition, with its end. */
+/* After an expansion: a window of each partition, with its end. */
 void step_open_windows(struct step *step, const struct job *job, const struct input_offset *ends,
                        size_t count);
+/* Of a job that is created on topics that had grown before. */
+void step_open_first_windows(struct step *step, const struct job *job,
+                             const struct input_offset *ends, size_t count);
 /* As an agent was told of them, where that is newer. */
 void step_recover_windows(struct step *step, const struct job *job,
                           const struct document_job *told);

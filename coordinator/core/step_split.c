@@ -39,6 +39,26 @@ static void renew(struct step *step, const char *agent_id)
 
 /* ---- beginning */
 
+const char *step_split_find_obstacle(const struct step *step, const struct job *job,
+                                     const struct processor *parent)
+{
+    if (job->row.pause.on)
+        return "waits: the job is paused";
+    if (cluster_is_held(job))
+        return "waits: others are in the job's group";
+    if (parent->handoff != NULL)
+        return "waits: the processor to be split is on its way to another agent";
+    if (parent->placement.agent == NULL)
+        return "waits: the processor to be split has no owner";
+    const struct agent *owner = cluster_agent(step->cluster, parent->placement.agent);
+    if (!placing_stays(step->cluster, owner, step->event->now_ms) || cluster_agent_leaving(owner))
+        return "waits: the owner of the processor to be split is gone, or is to leave";
+    const struct task_report *report = cluster_report(step->cluster, parent);
+    return report == NULL || report->state != TASK_STATE_ACTIVE
+               ? "waits: the processor to be split is not active"
+               : NULL;
+}
+
 /* The partitions that the next processor gets. */
 static void list_partitions(const struct job *job, struct uint_list *ret_partitions)
 {
@@ -150,19 +170,24 @@ static size_t count_unsettled(const struct step *step, const struct handoff_row 
     return count;
 }
 
-/* For whoever asks why the operation does not get on. */
+/* For whoever asks why the operation does not get on. Without an owner at work nobody knows whether
+ * a window is closed. */
 static void say_unsettled(struct step *step, const struct handoff *handoff, size_t count)
 {
     const struct operation *operation = cluster_operation(step->cluster, handoff->row.operation);
     const struct job *job = cluster_job(step->cluster, handoff->row.job);
     if (operation == NULL || view_operation_finished(operation->row.state))
         return;
-    char *text = count == 0 ? NULL
-                            : step_text("waits: producers may still write by an earlier number of "
-                                        "partitions; the settle windows of partition %lld close "
-                                        "when none has for %lld s",
-                                        (long long)handoff->row.parent,
-                                        (long long)job->row.spec.settle_ms / 1000);
+    const char *obstacle =
+        count == 0 ? NULL : step_split_find_obstacle(step, job, parent_of(step, &handoff->row));
+    if (count == 0 || obstacle != NULL) {
+        step_move_say_obstacle(step, operation, obstacle);
+        return;
+    }
+    char *text =
+        step_text("waits: producers may still write by an earlier number of partitions; "
+                  "the settle windows of partition %lld close when none has for %lld s",
+                  (long long)handoff->row.parent, (long long)job->row.spec.settle_ms / 1000);
     step_move_say_obstacle(step, operation, text);
     free(text);
 }

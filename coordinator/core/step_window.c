@@ -32,22 +32,29 @@ static void record(struct step *step, struct window *window, struct change *chan
 
 /* ---- expansions */
 
-static void open_one(struct step *step, const struct job *job, const struct input_offset *end)
+/* An expansion has made what is new, and keys were checked in it from its first record on, though
+ * it had no window. It is the same before and after it gets one. */
+static int64_t first_end_of(const struct job *job, const struct input_offset *end)
+{
+    return end->partition < job->row.partitions_initial ? end->offset : 0;
+}
+
+static void open_one(struct step *step, const struct job *job, const struct input_offset *end,
+                     int64_t first_end)
 {
     const struct window *known = cluster_window(job, end->topic, end->partition);
     struct change change = {
         .kind = CHANGE_WINDOW,
-        .window = {
-            .job = mem_strdup(job->row.name),
-            .window = {.topic = end->topic,
-                       .partition = end->partition,
-                       .number = known != NULL ? known->row.window.number + 1 : 1,
-                       .first_end = known != NULL ? known->row.window.first_end : end->offset,
-                       .end = end->offset,
-                       .fence = API_UNKNOWN},
-            .opened_at = step->event->now_at,
-            .closed_at = API_UNKNOWN,
-            .old_at = API_UNKNOWN}};
+        .window = {.job = mem_strdup(job->row.name),
+                   .window = {.topic = end->topic,
+                              .partition = end->partition,
+                              .number = known != NULL ? known->row.window.number + 1 : 1,
+                              .first_end = known != NULL ? known->row.window.first_end : first_end,
+                              .end = end->offset,
+                              .fence = API_UNKNOWN},
+                   .opened_at = step->event->now_at,
+                   .closed_at = API_UNKNOWN,
+                   .old_at = API_UNKNOWN}};
     step_change(step, &change);
     struct window *window = cluster_window(job, end->topic, end->partition);
     window->more = 0;
@@ -58,7 +65,14 @@ void step_open_windows(struct step *step, const struct job *job, const struct in
                        size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        open_one(step, job, &ends[i]);
+        open_one(step, job, &ends[i], first_end_of(job, &ends[i]));
+}
+
+void step_open_first_windows(struct step *step, const struct job *job,
+                             const struct input_offset *ends, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        open_one(step, job, &ends[i], ends[i].offset);
 }
 
 /* ---- recovery of a database that was lost, or is old */

@@ -228,6 +228,101 @@ Test(publish_operation, advises_by_what_its_learner_is_stuck_with)
     schema_free(&schema_operation_view, &view);
 }
 
+/* The source is told to split 4 off 0. */
+static void release(void)
+{
+    add_a2();
+    expand(5, API_UNKNOWN);
+    world_report(&world, "a2", TASK_STATE_ACTIVE);
+    cr_assert_eq(world.cluster.handoffs.items[0]->row.state, HANDOFF_STATE_RELEASING);
+}
+
+static void expect_stuck(const char *code)
+{
+    struct handoff_view view;
+    view_handoff(&world.cluster.handoffs.items[0]->row, &view);
+    publish_complete_handoff(&world.cluster, world.cluster.handoffs.items[0], &view);
+    cr_assert_eq(view.state, HANDOFF_STATE_RELEASING);
+    if (code == NULL)
+        cr_assert_null(view.stuck, "%s", view.stuck);
+    else
+        cr_assert_str_eq(view.stuck, code);
+    schema_free(&schema_handoff_view, &view);
+}
+
+/* The source does not get to it. */
+static void hold_up(enum task_state state, const char *code)
+{
+    struct agent_report report = world_report_of(&world, "a1", state);
+    for (size_t i = 0; i < report.tasks.count; i++) {
+        struct task_report *task = &report.tasks.items[i];
+        task->split = 0;
+        if (code == NULL)
+            continue;
+        task->problems.items = mem_calloc(1, sizeof(struct task_problem));
+        task->problems.count = 1;
+        task->problems.items[0] =
+            (struct task_problem){.code = mem_strdup(code), .detail = mem_strdup("offset 12: no")};
+    }
+    world_send_report(&world, "a1", report);
+}
+
+Test(publish_operation, a_release_waits_for_the_owner_of_the_parent)
+{
+    release();
+    expect_waiting("releasing: the source commits the partitions that go", NULL);
+    expect_stuck(NULL);
+    hold_up(TASK_STATE_FAILED, "record_failed");
+    expect_waiting("releasing: processor 0 is failed on agent a1 (record_failed: offset 12: no)",
+                   "record");
+    expect_stuck("record_failed");
+    hold_up(TASK_STATE_REPLAYING, NULL);
+    expect_waiting("releasing: processor 0 is replaying on agent a1: it commits", NULL);
+    expect_stuck(NULL);
+    world_pass(&world, 60000);
+    cr_assert_eq(cluster_agent(&world.cluster, "a1")->row.state, AGENT_STATE_LOST);
+    expect_waiting("releasing: the owner of processor 0 is not heard of", "/v1/agents/a1");
+    expect_stuck("source_not_heard");
+}
+
+Test(publish_operation, before_the_release_its_hand_over_says_what_the_operation_waits_for)
+{
+    struct handoff_view view;
+    add_a2();
+    expand(5, API_UNKNOWN);
+    world_report(&world, "a1", TASK_STATE_REPLAYING);
+    world_report(&world, "a2", TASK_STATE_ACTIVE);
+    struct operation *operation =
+        world.cluster.operations.items[world.cluster.operations.count - 1];
+    cr_assert_null(operation->row.error);
+    for (int noted = 0; noted < 2; noted++) {
+        if (noted)
+            operation->row.error = mem_strdup("waits: settle windows are open");
+        view_handoff(&world.cluster.handoffs.items[0]->row, &view);
+        publish_complete_handoff(&world.cluster, world.cluster.handoffs.items[0], &view);
+        cr_assert_eq(view.state, HANDOFF_STATE_CAUGHT_UP);
+        cr_assert_str_eq(view.waiting,
+                         noted ? "the target has caught up; settle windows are open"
+                               : "the target has caught up; the source is not active, or about to "
+                                 "leave");
+        schema_free(&schema_handoff_view, &view);
+    }
+}
+
+Test(publish_operation, a_release_waits_while_the_job_is_held)
+{
+    release();
+    world_step(&world, world_event(&world, COORD_EVENT_PAUSE, "j1"));
+    expect_waiting("releasing: the job is paused", "Resume the job");
+    expect_stuck(NULL);
+    cluster_job(&world.cluster, "j1")->row.pause.on = false;
+    cluster_job(&world.cluster, "j1")->row.group.hold = GROUP_HOLD_FROZEN;
+    expect_waiting("releasing: others are in the job's group", "Let the others leave");
+    expect_stuck("group_intruded");
+    cluster_job(&world.cluster, "j1")->row.group.hold = GROUP_HOLD_WAITING;
+    expect_stuck("group_awaited");
+}
+
 /* ---- partitions */
 
 static void serve(enum kafka_call_kind kind)

@@ -58,30 +58,42 @@ static void expect_call(enum kafka_call_kind kind)
                  (int)rig_world.calls.items[0].kind);
 }
 
-static void go_to_commit(void)
+static void go_to_commit_of(uint32_t wanted)
 {
-    ask(WANTED);
+    uint32_t before = job()->row.partitions;
+    ask(wanted);
     world_expect_status(&rig_world, 202);
     expect_call(KAFKA_CALL_SAMPLE);
     world_reply_well(&rig_world);
     expect_call(KAFKA_CALL_INSPECT);
-    world_reply_well(&rig_world);
+    world_reply_inspection(&rig_world, world_inspection(&rig_world.calls.items[0], before));
     expect_call(KAFKA_CALL_CREATE_PARTITIONS);
-    cr_assert_eq(rig_world.calls.items[0].partitions, WANTED);
+    cr_assert_eq(rig_world.calls.items[0].partitions, wanted);
     world_reply_well(&rig_world);
     expect_call(KAFKA_CALL_STAMPS);
-    cr_assert_eq(job()->row.partitions, 8, "nobody reads them before the offsets are there");
+    cr_assert_eq(job()->row.partitions, before, "nobody reads them before the offsets are there");
+}
+
+static void go_to_commit(void)
+{
+    go_to_commit_of(WANTED);
+}
+
+static void expand_to(uint32_t wanted)
+{
+    uint32_t before = job()->row.partitions;
+    go_to_commit_of(wanted);
+    reply_held(before, 40, false);
+    expect_call(KAFKA_CALL_COMMIT);
+    world_reply_well(&rig_world);
+    expect_call(KAFKA_CALL_STAMPS);
+    reply_held(wanted, 0, false);
+    cr_assert_eq(job()->row.partitions, wanted);
 }
 
 static void expand_well(void)
 {
-    go_to_commit();
-    reply_held(8, 40, false);
-    expect_call(KAFKA_CALL_COMMIT);
-    world_reply_well(&rig_world);
-    expect_call(KAFKA_CALL_STAMPS);
-    reply_held(WANTED, 0, false);
-    cr_assert_eq(job()->row.partitions, WANTED);
+    expand_to(WANTED);
 }
 
 static struct window *window(uint32_t partition)
@@ -441,4 +453,27 @@ Test(expand_partitions, a_window_is_closed_and_opened_again_by_what_its_owner_re
     report_window(3, (struct window_report){.number = 2, .old_records = 8, .settled = 150});
     cr_assert_eq(window(3)->row.window.fence, 150);
     cr_assert_not(window(3)->row.stale);
+}
+
+Test(expand_partitions, keys_of_what_an_expansion_made_are_checked_from_its_first_record_on)
+{
+    expand_well();
+    expand_to(2 * WANTED);
+    cr_assert_eq(window(3)->row.window.number, 2);
+    cr_assert_eq(window(3)->row.window.first_end, 100, "older ones were taken where they were");
+    cr_assert_eq(window(8)->row.window.first_end, 0, "as before it had a window");
+    cr_assert_eq(window(8)->row.window.end, 100);
+    cr_assert_null(cluster_window(job(), 0, WANTED));
+}
+
+Test(expand_partitions, what_had_grown_before_the_job_is_checked_from_its_creation_on)
+{
+    struct job_spec spec = world_spec("grown");
+    spec.initial_partitions = 4;
+    world_put(&rig_world, "grown", spec);
+    world_reply_all_well(&rig_world);
+    const struct job *grown = cluster_job(&rig_world.cluster, "grown");
+    cr_assert_eq(grown->windows.count, 8);
+    for (uint32_t p = 0; p < 8; p++)
+        cr_assert_eq(cluster_window(grown, 0, p)->row.window.first_end, 100);
 }

@@ -147,6 +147,19 @@ Test(split_inherits, waits_for_the_settle_window_of_what_the_parent_keeps)
     cr_assert_null(operation()->error);
 }
 
+/* Nobody is to look for producers while nobody could tell of them. */
+Test(split_inherits, says_that_the_parent_has_no_owner_at_work_before_it_says_more)
+{
+    begin();
+    cr_assert_not_null(strstr(operation()->error, "settle windows"), "%s", operation()->error);
+    world_report(&rig_world, "a1", TASK_STATE_REPLAYING);
+    cr_assert_str_eq(operation()->error, "waits: the processor to be split is not active");
+    world_pass_reporting(&rig_world, 30000, rig_a2); /* a1 is lost */
+    cr_assert_not_null(strstr(operation()->error, "processor to be split"), "%s",
+                       operation()->error);
+    cr_assert_null(strstr(operation()->error, "producers"), "%s", operation()->error);
+}
+
 Test(split_inherits, a_window_that_its_owner_calls_stale_is_open)
 {
     begin();
