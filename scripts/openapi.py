@@ -37,13 +37,13 @@ UNITS = [(86400000, "d"), (3600000, "h"), (60000, "m"), (1000, "s"), (1, "ms")]
 
 def load_tables():
     """What tests/tools/schema_dump.c prints: types, routes, problems."""
-    sources = ["tests/tools/schema_dump.c", "api/routes.c", "api/problem.c", "common/mem.c", "common/utf8.c"]
+    sources = ["tests/tools/schema_dump.c", "api/routes.c", "api/problem.c", "api/text.c", "common/mem.c", "common/utf8.c"]
     sources += sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("api/schema*.c"))
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "schema-dump"
         compiler = shlex.split(os.environ.get("CC", "cc"))
         subprocess.run(
-            [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-I.", *sources, "-ljansson", "-o", str(program)],
+            [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-I.", *sources, "-ljansson", "-lm", "-o", str(program)],
             cwd=ROOT,
             check=True,
         )
