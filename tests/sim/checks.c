@@ -493,7 +493,7 @@ bool checks_is_halted(const struct world *world, uint32_t processor, size_t agen
 
 void checks_end(struct world *world)
 {
-    for (size_t i = 0; i < world->kafka.partition_count; i++) {
+    for (size_t i = 0; i < world->left; i++) {
         if (world->halted[kafka_processor_of(&world->kafka, i)])
             continue;
         if (world->checks.committed[i] != kafka_end_of(&world->kafka, i))

@@ -93,12 +93,13 @@ struct world {
     struct rng rng;
     int64_t now_ms;
     uint64_t steps;
-    bool calm;                            /* the end: no faults, no chaos, no new input */
-    int64_t old_until_ms;                 /* producers of earlier counts write until then */
-    bool sweeping;                        /* the sweep's stop has not come yet */
-    bool handing_over;                    /* the sweep's hand-over has begun ... */
-    uint32_t handing_from;                /* ... at this action of the victim */
-    bool halted[KAFKA_PROCESSORS_MAX];    /* in the end: rightly */
+    bool calm;                         /* the end: no faults, no chaos, no new input */
+    int64_t old_until_ms;              /* producers of earlier counts write until then */
+    bool sweeping;                     /* the sweep's stop has not come yet */
+    bool handing_over;                 /* the sweep's hand-over has begun ... */
+    uint32_t handing_from;             /* ... at this action of the victim */
+    bool halted[KAFKA_PROCESSORS_MAX]; /* in the end: rightly */
+    size_t left; /* at the end: from this partition on, records were gone before the job had them */
     char incarnation[API_UUID_BYTES + 1]; /* of the job, once there is one */
     struct sim_guests guests;             /* in its group */
     struct kafka_model kafka;

@@ -115,6 +115,16 @@ static bool has_operations(const struct world *world)
     return false;
 }
 
+/* New partitions of which the first records are gone: the job leaves all of them, and says so. */
+static bool leaves_partitions(const struct world *world, const struct job *job)
+{
+    for (uint32_t p = job->row.partitions; p < world->kafka.partition_count; p++) {
+        if (kafka_range(&world->kafka, p).log_start > 0)
+            return job->topics.adopt_error != NULL;
+    }
+    return false;
+}
+
 static const char *miss_of_job(const struct world *world, const struct job *job)
 {
     bool halted = false;
@@ -130,7 +140,7 @@ static const char *miss_of_job(const struct world *world, const struct job *job)
     }
     if (job->nascent && !is_halted(world, cluster_parent(job, (uint32_t)job->processors.count)))
         return "a split that has not ended";
-    if (world->kafka.partition_count > job->row.partitions)
+    if (world->kafka.partition_count > job->row.partitions && !leaves_partitions(world, job))
         return "partitions that the job does not have yet"; /* which nobody would read */
     /* A move of what is halted waits until it works again. */
     return !halted && has_operations(world) ? "an operation that has not ended" : NULL;
@@ -304,12 +314,15 @@ static void end_empty(struct world *world)
         stop_drained(world);
 }
 
-/* What a halted processor was about to give away waits with it, whatever of it has gone. */
-static void note_halted(struct world *world)
+/* What is left at rest. What a halted processor was about to give away waits with it, whatever of
+ * it has gone. */
+static void note_undone(struct world *world)
 {
     const struct job *job = host_job(world);
     const struct processor *nascent = cluster_nascent(job);
 
+    world->left =
+        leaves_partitions(world, job) ? job->row.partitions : world->kafka.partition_count;
     for (uint32_t i = 0; i < job->processors.count; i++)
         world->halted[i] = is_halted(world, i);
     if (nascent != NULL)
@@ -344,7 +357,7 @@ void world_end(struct world *world)
     if (world->checks.failed)
         return;
     halted = has_halted(world);
-    note_halted(world);
+    note_undone(world);
     world->operator.wants_job = false;
     run_until(world, miss_gone);
     if (!world->checks.failed)
