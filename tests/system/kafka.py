@@ -109,6 +109,14 @@ class Controller:
         return self.log_path.read_text(errors="replace").count("Fencing broker")
 
 
+def metadata_of(partition):
+    """The client reads past the end of metadata, into whatever bytes are there: it begins with what was committed."""
+    try:
+        return partition.metadata
+    except UnicodeDecodeError as error:
+        return error.object[: error.start].decode()
+
+
 class Broker:
     """One Kafka node. `directory` keeps its data over restarts. With `mortal` it may be killed: another node leads the cluster."""
 
@@ -275,13 +283,10 @@ class Broker:
 
         def stable():
             answer = self._result(self.admin.list_consumer_group_offsets([request], require_stable=True)[group])
-            try:
-                found = answer.topic_partitions
-                if any(t.error for t in found):  # a transaction is just being committed: not stable yet
-                    return None
-                return [{(t.topic, t.partition): (t.offset, t.metadata) for t in found if t.offset >= 0}]
-            except UnicodeDecodeError:  # the client reads past the end of metadata, into whatever bytes are there
+            found = answer.topic_partitions
+            if any(t.error for t in found):  # a transaction is just being committed: not stable yet
                 return None
+            return [{(t.topic, t.partition): (t.offset, metadata_of(t)) for t in found if t.offset >= 0}]
 
         return settled(stable, f"the offsets of {group} are stable: no transaction stays open")[0]
 

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from jobs import Job
+from kafka import metadata_of
 from oracle import TopicReader, check_outputs
 from waiting import wait_until
 
@@ -270,6 +271,4 @@ def test_process_commits_are_what_stock_tools_read(job):
     finally:
         consumer.close()
     assert committed.offset == 3
-    # The client reads past the end of metadata, so only its start is looked at, and it is asked again where that is no text.
-    _, stamp = made.committed()[made.input, 0]
-    assert re.match(rf"b1 {made.put(expect=200)['incarnation']} 0 [1-9]", stamp)
+    assert re.match(rf"b1 {made.put(expect=200)['incarnation']} 0 [1-9]", metadata_of(committed))
