@@ -13,16 +13,15 @@
 static char *explain_activating(const struct task_report *report, const struct handoff_view *view)
 {
     if (report == NULL || report->state != TASK_STATE_FAILED)
-        return publish_text("the target shuts out older producers and makes its first commit");
+        return text_printf("the target shuts out older producers and makes its first commit");
     if (view->kind == HANDOFF_KIND_SPLIT)
-        return publish_text("the target has failed (%s: %s), and tries again",
-                            report->problems.count > 0 ? report->problems.items[0].code
-                                                       : "it fails",
-                            report->problems.count > 0 ? report->problems.items[0].detail : "");
-    return publish_text("the target has failed (%s: %s); agent %s gets it again when it is back",
-                        report->problems.count > 0 ? report->problems.items[0].code : "it fails",
-                        report->problems.count > 0 ? report->problems.items[0].detail : "",
-                        view->source);
+        return text_printf("the target has failed (%s: %s), and tries again",
+                           report->problems.count > 0 ? report->problems.items[0].code : "it fails",
+                           report->problems.count > 0 ? report->problems.items[0].detail : "");
+    return text_printf("the target has failed (%s: %s); agent %s gets it again when it is back",
+                       report->problems.count > 0 ? report->problems.items[0].code : "it fails",
+                       report->problems.count > 0 ? report->problems.items[0].detail : "",
+                       view->source);
 }
 
 /* A split that is being released: only the owner of its parent moves it, whoever that becomes. */
@@ -36,29 +35,29 @@ static char *explain_split(const struct cluster *cluster, const struct handoff_r
     const struct task_report *report = cluster_report(cluster, parent);
     *ret_stuck = NULL;
     if (job->row.pause.on)
-        return publish_text("the job is paused: the partitions are committed when it is resumed");
+        return text_printf("the job is paused: the partitions are committed when it is resumed");
     if (cluster_is_held(job)) {
         *ret_stuck = job->row.group.hold == GROUP_HOLD_FROZEN ? "group_intruded" : "group_awaited";
-        return publish_text("others are in the job's group: the partitions are committed when they "
-                            "have left");
+        return text_printf("others are in the job's group: the partitions are committed when they "
+                           "have left");
     }
     if (owner == NULL || owner->row.state != AGENT_STATE_ALIVE || report == NULL) {
         *ret_stuck = "source_not_heard";
-        return publish_text("the owner of processor %u is not heard of: it commits the partitions "
-                            "that go when it is, and when it is lost, its next owner does",
-                            parent->placement.processor);
+        return text_printf("the owner of processor %u is not heard of: it commits the partitions "
+                           "that go when it is, and when it is lost, its next owner does",
+                           parent->placement.processor);
     }
     if (report->state == TASK_STATE_ACTIVE)
-        return publish_text("the source commits the partitions that go; when it is lost, its next "
-                            "owner does");
+        return text_printf("the source commits the partitions that go; when it is lost, its next "
+                           "owner does");
     const char *code = publish_stuck(report);
     *ret_stuck = code;
-    return publish_text(
-        "processor %u is %s on agent %s%s%s%s%s%s: it commits the partitions that "
-        "go when it is active",
-        parent->placement.processor, schema_enum_name(schema_names_task_state, (int)report->state),
-        agent_id, code != NULL ? " (" : "", code != NULL ? code : "", code != NULL ? ": " : "",
-        code != NULL ? publish_detail(report, code) : "", code != NULL ? ")" : "");
+    return text_printf("processor %u is %s on agent %s%s%s%s%s%s: it commits the partitions that "
+                       "go when it is active",
+                       parent->placement.processor,
+                       schema_enum_name(schema_names_task_state, (int)report->state), agent_id,
+                       code != NULL ? " (" : "", code != NULL ? code : "", code != NULL ? ": " : "",
+                       code != NULL ? publish_detail(report, code) : "", code != NULL ? ")" : "");
 }
 
 /* A split waits for settle windows as well, and its operation knows. */
@@ -66,8 +65,8 @@ static char *explain_caught_up(const struct cluster *cluster, const struct hando
 {
     const struct operation *operation = cluster_operation(cluster, row->operation);
     if (row->kind == HANDOFF_KIND_SPLIT && operation != NULL && operation->row.error != NULL)
-        return publish_text("the target has caught up; %s", publish_obstacle(&operation->row));
-    return publish_text("the target has caught up; the source is not active, or about to leave");
+        return text_printf("the target has caught up; %s", publish_obstacle(&operation->row));
+    return text_printf("the target has caught up; the source is not active, or about to leave");
 }
 
 static char *explain(const struct cluster *cluster, const struct handoff_row *row,
@@ -79,9 +78,9 @@ static char *explain(const struct cluster *cluster, const struct handoff_row *ro
     case HANDOFF_STATE_CAUGHT_UP:
         return explain_caught_up(cluster, row);
     case HANDOFF_STATE_RELEASING:
-        return publish_text("the source commits and stops"); /* splits: explain_split */
+        return text_printf("the source commits and stops"); /* splits: explain_split */
     case HANDOFF_STATE_RELEASED:
-        return publish_text("agent %s has not reported that it begins", view->target);
+        return text_printf("agent %s has not reported that it begins", view->target);
     case HANDOFF_STATE_ACTIVATING:
         return explain_activating(report, view);
     case HANDOFF_STATE_DONE:

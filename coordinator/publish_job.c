@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,15 +13,6 @@
 #include "coordinator/publish_learner.h"
 
 #define TREND_WEIGHT 0.3 /* of the newest of the changes */
-
-char *publish_text(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *text = text_vprintf(format, args);
-    va_end(args);
-    return text;
-}
 
 static char *copy_text(const char *text)
 {
@@ -185,44 +175,43 @@ static char *explain_absence(const struct cluster *cluster, const struct process
     const struct agent *agent = cluster_agent(cluster, view->agent);
     char seen[CLOCK_TEXT_BYTES];
     if (agent != NULL && agent->row.state == AGENT_STATE_STOPPED)
-        return publish_text("agent %s has left; waiting for it to come back", view->agent);
+        return text_printf("agent %s has left; waiting for it to come back", view->agent);
     if (agent == NULL || agent->seen_ms == 0)
-        return publish_text("agent %s was not heard of since the coordinator started", view->agent);
+        return text_printf("agent %s was not heard of since the coordinator started", view->agent);
     clock_format(agent->seen_at, seen);
-    return publish_text("agent %s was last heard of at %s", view->agent, seen);
+    return text_printf("agent %s was last heard of at %s", view->agent, seen);
 }
 
 static char *explain_report(const struct processor_view *view, const struct task_report *report,
                             const struct handoff *handoff)
 {
     if (report->problems.count > 0)
-        return publish_text("%s: %s", report->problems.items[0].code,
-                            report->problems.items[0].detail);
+        return text_printf("%s: %s", report->problems.items[0].code,
+                           report->problems.items[0].detail);
     switch (report->state) {
     case TASK_STATE_ACTIVE:
         return handoff == NULL ? NULL
-                               : publish_text("being handed over to %s, see hand-over %" PRIu64,
-                                              handoff->row.target, handoff->row.id);
+                               : text_printf("being handed over to %s, see hand-over %" PRIu64,
+                                             handoff->row.target, handoff->row.id);
     case TASK_STATE_OPENING:
-        return publish_text("the agent is opening its state and its Kafka clients");
+        return text_printf("the agent is opening its state and its Kafka clients");
     case TASK_STATE_SEEDING:
-        return publish_text("the agent is taking a copy of the state");
+        return text_printf("the agent is taking a copy of the state");
     case TASK_STATE_LEARNING:
     case TASK_STATE_REPLAYING:
-        return publish_text("replaying without output: %" PRId64 " records to go",
-                            sum_replay(view));
+        return text_printf("replaying without output: %" PRId64 " records to go", sum_replay(view));
     case TASK_STATE_CAUGHT_UP:
-        return publish_text("caught up, not active yet");
+        return text_printf("caught up, not active yet");
     case TASK_STATE_PAUSED:
-        return publish_text("paused: what it put out is committed, and it puts nothing out");
+        return text_printf("paused: what it put out is committed, and it puts nothing out");
     case TASK_STATE_RELEASING:
-        return publish_text("giving its partitions up");
+        return text_printf("giving its partitions up");
     case TASK_STATE_CLOSED:
-        return publish_text("the agent has closed the task");
+        return text_printf("the agent has closed the task");
     case TASK_STATE_FENCED:
-        return publish_text("another producer took it over; it gets a new epoch");
+        return text_printf("another producer took it over; it gets a new epoch");
     case TASK_STATE_FAILED:
-        return publish_text("the task has failed");
+        return text_printf("the task has failed");
     }
     assert(!"a task state");
     return NULL;
@@ -235,25 +224,25 @@ static char *explain(const struct cluster *cluster, const struct job *job,
 {
     if (view->agent == NULL) {
         if (job->row.state == JOB_STATE_CREATING)
-            return publish_text("the job is being created");
-        return publish_text("waiting for an agent: %s", processor->placement.reason != NULL
-                                                            ? processor->placement.reason
-                                                            : "none has room");
+            return text_printf("the job is being created");
+        return text_printf("waiting for an agent: %s", processor->placement.reason != NULL
+                                                           ? processor->placement.reason
+                                                           : "none has room");
     }
     if (!view->agent_alive)
         return explain_absence(cluster, view);
     if (report == NULL)
-        return publish_text("agent %s has not reported it yet: %s", view->agent,
-                            processor->placement.reason != NULL ? processor->placement.reason
-                                                                : "it is new there");
+        return text_printf("agent %s has not reported it yet: %s", view->agent,
+                           processor->placement.reason != NULL ? processor->placement.reason
+                                                               : "it is new there");
     if (report->state == TASK_STATE_PAUSED && report->problems.count == 0 && !job->row.pause.on)
-        return publish_text(job->row.group.hold == GROUP_HOLD_FROZEN
-                                ? "frozen: others are in the job's group; what it put out is "
-                                  "committed, and it puts nothing out"
-                                : "waits until the others in the job's group have left; what they "
-                                  "have committed is learned");
+        return text_printf(job->row.group.hold == GROUP_HOLD_FROZEN
+                               ? "frozen: others are in the job's group; what it put out is "
+                                 "committed, and it puts nothing out"
+                               : "waits until the others in the job's group have left; what they "
+                                 "have committed is learned");
     char *reason = explain_report(view, report, processor->handoff);
-    return reason == NULL && processor->waits != NULL ? publish_text("%s", processor->waits)
+    return reason == NULL && processor->waits != NULL ? text_printf("%s", processor->waits)
                                                       : reason;
 }
 

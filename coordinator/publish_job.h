@@ -3,6 +3,7 @@
 #ifndef BATON_COORDINATOR_PUBLISH_JOB_H
 #define BATON_COORDINATOR_PUBLISH_JOB_H
 
+#include "api/text.h"
 #include "coordinator/publish.h"
 
 struct view_trend {      /* of one processor's lag */
@@ -24,8 +25,6 @@ void publish_find_problems(const struct cluster *cluster, const struct job *job,
 void publish_fill_window(const struct job *job, uint32_t topic, struct partition_view *view);
 void publish_sum_windows(const struct job *job, struct job_status *status); /* of all */
 
-/* A text of the API: formatted, and cut at a whole character where it would be too long. */
-char *publish_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What the core has noted of an operation that does not get on, without "waits: "; borrowed. */
 const char *publish_obstacle(const struct operation_row *row);
 

@@ -101,12 +101,12 @@ const char *publish_detail(const struct task_report *report, const char *code)
 static void explain_seeding(const struct task_report *report, struct learner_view *view)
 {
     const char *source = report->seed_source == NULL ? "(not known yet)" : report->seed_source;
-    char *text = publish_text("the state is coming from agent %s: %" PRIu64 " of %" PRIu64 " rows",
-                              source, report->seed_rows, report->seed_rows_total);
+    char *text = text_printf("the state is coming from agent %s: %" PRIu64 " of %" PRIu64 " rows",
+                             source, report->seed_rows, report->seed_rows_total);
     if (report->seed_rows_per_s > 0 && report->seed_rows <= report->seed_rows_total) {
         double left = (double)(report->seed_rows_total - report->seed_rows);
-        char *more = publish_text("%s, %.0f rows/s: the rest in %.1f s", text,
-                                  report->seed_rows_per_s, left / report->seed_rows_per_s);
+        char *more = text_printf("%s, %.0f rows/s: the rest in %.1f s", text,
+                                 report->seed_rows_per_s, left / report->seed_rows_per_s);
         free(text);
         text = more;
     }
@@ -119,27 +119,27 @@ void publish_explain_learner(const struct cluster *cluster, const struct process
 {
     const char *code = publish_stuck(report);
     if (report == NULL)
-        set(view, NULL, publish_text("agent %s has not reported the learner yet", view->agent));
+        set(view, NULL, text_printf("agent %s has not reported the learner yet", view->agent));
     else if (code != NULL)
-        set(view, code, publish_text("%s: %s", code, publish_detail(report, code)));
+        set(view, code, text_printf("%s: %s", code, publish_detail(report, code)));
     else if (report->state == TASK_STATE_OPENING)
-        set(view, NULL, publish_text("the target is opening its state and its Kafka clients"));
+        set(view, NULL, text_printf("the target is opening its state and its Kafka clients"));
     else if (report->state == TASK_STATE_SEEDING)
         explain_seeding(report, view);
     else if (cluster_report(cluster, followed_by(cluster, processor)) == NULL)
         set(view, "source_not_heard",
-            publish_text("the source does not report how far it has committed"));
+            text_printf("the source does not report how far it has committed"));
     else if (view->replay_records < 0)
         set(view, "source_not_heard",
-            publish_text("it is not known yet how far the source has committed"));
+            text_printf("it is not known yet how far the source has committed"));
     else if (view->replay_records > 0 && view->replayed_per_s > 0 &&
              view->replayed_per_s <= view->incoming_per_s)
         set(view, "learning_too_slow",
-            publish_text("%" PRId64 " records to go, but more come in (%.0f/s) than it learns "
-                         "(%.0f/s)",
-                         view->replay_records, view->incoming_per_s, view->replayed_per_s));
+            text_printf("%" PRId64 " records to go, but more come in (%.0f/s) than it learns "
+                        "(%.0f/s)",
+                        view->replay_records, view->incoming_per_s, view->replayed_per_s));
     else
-        set(view, NULL, publish_text("%" PRId64 " records to go", view->replay_records));
+        set(view, NULL, text_printf("%" PRId64 " records to go", view->replay_records));
 }
 
 static void list_partitions(const struct job *job, const struct processor_view *owner,

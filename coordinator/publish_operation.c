@@ -129,13 +129,13 @@ static char *say_handoff(const struct under_way *under_way, const struct handoff
     const char *state = schema_enum_name(schema_names_handoff_state, (int)view->state);
     const char *waiting = view->waiting != NULL ? view->waiting : "it is about to end";
     if (view->kind != HANDOFF_KIND_SPLIT)
-        return publish_text("processor %u to agent %s, %s: %s", view->processor, view->target,
-                            state, waiting);
-    return publish_text("%sprocessor %u, split off %" PRId64 ", to agent %s, %s: %s",
-                        under_way->handoff->row.operation == under_way->operation->row.id
-                            ? ""
-                            : "one that was asked for before has to end: ",
-                        view->processor, view->parent, view->target, state, waiting);
+        return text_printf("processor %u to agent %s, %s: %s", view->processor, view->target, state,
+                           waiting);
+    return text_printf("%sprocessor %u, split off %" PRId64 ", to agent %s, %s: %s",
+                       under_way->handoff->row.operation == under_way->operation->row.id
+                           ? ""
+                           : "one that was asked for before has to end: ",
+                       view->processor, view->parent, view->target, state, waiting);
 }
 
 /* Why the next thing has not begun, as the core has noted it. */
@@ -151,9 +151,9 @@ static char *advise_stuck(const char *stuck, const struct handoff_view *handoff)
     const struct problem_entry *entry = problem_lookup(stuck);
     if (entry != NULL && entry->action != NULL)
         return mem_strdup(entry->action);
-    return publish_text("See why agent %s does not report (GET /v1/agents/%s); when it is lost, "
-                        "another owner is found by itself.",
-                        handoff->source, handoff->source);
+    return text_printf("See why agent %s does not report (GET /v1/agents/%s); when it is lost, "
+                       "another owner is found by itself.",
+                       handoff->source, handoff->source);
 }
 
 /* `handoff` NULL: none is under way. */
@@ -165,8 +165,8 @@ static char *advise(const struct under_way *under_way, const struct handoff_view
     if (job != NULL && cluster_is_held(job))
         return mem_strdup("Let the others leave the job's group: nothing of it moves before.");
     if (under_way->operation->row.error != NULL)
-        return publish_text("It goes on by itself when that is over. See to what is named%s.",
-                            is_cancellable(under_way) ? ", or cancel it" : "");
+        return text_printf("It goes on by itself when that is over. See to what is named%s.",
+                           is_cancellable(under_way) ? ", or cancel it" : "");
     return handoff != NULL && handoff->stuck != NULL ? advise_stuck(handoff->stuck, handoff) : NULL;
 }
 

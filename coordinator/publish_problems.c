@@ -49,7 +49,7 @@ static void add_reported(struct search *search, const char *agent_id,
     for (size_t i = 0; i < report->problems.count; i++) {
         const struct task_problem *problem = &report->problems.items[i];
         add(search, problem->code, (struct where){report->processor, agent_id, problem->since_at},
-            publish_text("%s", problem->detail));
+            text_printf("%s", problem->detail));
     }
 }
 
@@ -61,17 +61,17 @@ static void add_absent_owner(struct search *search, const struct processor *proc
     char seen[CLOCK_TEXT_BYTES];
     if (agent == NULL || agent->seen_ms == 0) {
         add(search, "agent_lost", where,
-            publish_text("agent %s was not heard of since the coordinator started",
-                         placement->agent));
+            text_printf("agent %s was not heard of since the coordinator started",
+                        placement->agent));
         return;
     }
     where.since_at = agent->seen_at;
     clock_format(agent->seen_at, seen);
     add(search, "agent_lost", where,
-        publish_text(agent->row.state == AGENT_STATE_STOPPED
-                         ? "agent %s has left at %s and is not back"
-                         : "agent %s was last heard of at %s",
-                     placement->agent, seen));
+        text_printf(agent->row.state == AGENT_STATE_STOPPED
+                        ? "agent %s has left at %s and is not back"
+                        : "agent %s was last heard of at %s",
+                    placement->agent, seen));
 }
 
 /* Agents as the planner sees them. */
@@ -107,16 +107,16 @@ static void add_why(struct search *search, const struct placement_row *placement
     struct where where = {(int64_t)placement->processor, NULL, placement->changed_at};
     if (counts.alive == 0 && counts.barred > 0)
         add(search, "no_agent", where,
-            publish_text("%zu agents are alive and all are cordoned or drained", counts.barred));
+            text_printf("%zu agents are alive and all are cordoned or drained", counts.barred));
     else if (counts.alive == 0 && placement->agent == NULL)
-        add(search, "no_agent", where, publish_text("no agent is alive"));
+        add(search, "no_agent", where, text_printf("no agent is alive"));
     else if (counts.alive > 0 && !counts.room && counts.barred == 0)
         add(search, "capacity_exhausted", where,
-            publish_text("%zu agents are alive and all are full", counts.alive));
+            text_printf("%zu agents are alive and all are full", counts.alive));
     else if (counts.alive > 0 && !counts.room)
         add(search, "capacity_exhausted", where,
-            publish_text("%zu agents are alive and all are full; %zu more are cordoned or drained",
-                         counts.alive, counts.barred));
+            text_printf("%zu agents are alive and all are full; %zu more are cordoned or drained",
+                        counts.alive, counts.barred));
 }
 
 /* Nobody owns it, or its owner is gone for longer than it is waited for. */
@@ -189,8 +189,8 @@ static void add_refused(struct search *search)
             continue;
         add(search, arrival->refused,
             (struct where){arrival->refused_processor, arrival->agent, arrival->refused_at},
-            publish_text("agent %s can not learn it, its owner goes on: %s", arrival->agent,
-                         arrival->refused_detail));
+            text_printf("agent %s can not learn it, its owner goes on: %s", arrival->agent,
+                        arrival->refused_detail));
     }
 }
 
@@ -203,7 +203,7 @@ static void add_untaken(struct search *search)
         if (processor->untaken_at != 0)
             add(search, "drain_waits",
                 (struct where){placement->processor, placement->agent, processor->untaken_at},
-                publish_text("%s", processor->waits));
+                text_printf("%s", processor->waits));
     }
 }
 
@@ -228,10 +228,10 @@ static void add_unguarded(struct search *search)
     }
     if (count > 0)
         add(search, "standbys_missing", (struct where){API_UNKNOWN, NULL, since_at},
-            publish_text("%zu of %zu processors have fewer than the job's %u standbys: no other "
-                         "agent is alive, neither cordoned nor drained, has room and can rebuild "
-                         "the state",
-                         count, job->processors.count, job->row.spec.standbys));
+            text_printf("%zu of %zu processors have fewer than the job's %u standbys: no other "
+                        "agent is alive, neither cordoned nor drained, has room and can rebuild "
+                        "the state",
+                        count, job->processors.count, job->row.spec.standbys));
 }
 
 /* Whether all standbys go with the owner's zone; since when, then. */
@@ -268,8 +268,8 @@ static void add_zones(struct search *search)
     }
     if (count > 0)
         add(search, "standbys_missing", (struct where){API_UNKNOWN, NULL, since_at},
-            publish_text("%zu of %zu processors have no standby in another zone than their owner's",
-                         count, job->processors.count));
+            text_printf("%zu of %zu processors have no standby in another zone than their owner's",
+                        count, job->processors.count));
 }
 
 static void add_of_topics(struct search *search)
@@ -278,7 +278,7 @@ static void add_of_topics(struct search *search)
     for (size_t i = 0; i < topics->findings.count; i++) {
         const struct job_finding *finding = &topics->findings.items[i];
         add(search, finding->code, (struct where){API_UNKNOWN, NULL, finding->since_at},
-            publish_text("%s", finding->detail));
+            text_printf("%s", finding->detail));
     }
 }
 
@@ -294,9 +294,9 @@ static char *say_members(const struct job *job)
 {
     const struct job_group *seen = &job->group;
     if (!seen->known)
-        return publish_text("group \"%s\" is looked at", job->row.spec.group_id);
-    return publish_text("group \"%s\" has %u members%s%s", job->row.spec.group_id, seen->members,
-                        seen->who != NULL ? ": " : "", seen->who != NULL ? seen->who : "");
+        return text_printf("group \"%s\" is looked at", job->row.spec.group_id);
+    return text_printf("group \"%s\" has %u members%s%s", job->row.spec.group_id, seen->members,
+                       seen->who != NULL ? ": " : "", seen->who != NULL ? seen->who : "");
 }
 
 static void add_hold(struct search *search)
@@ -308,14 +308,14 @@ static void add_hold(struct search *search)
     char *members = say_members(job);
     if (row->hold == GROUP_HOLD_FROZEN)
         add(search, "group_intruded", where,
-            publish_text("%s; %zu of %zu processors have stopped", members, paused,
-                         job->processors.count));
+            text_printf("%s; %zu of %zu processors have stopped", members, paused,
+                        job->processors.count));
     else if (row->hold != GROUP_HOLD_NONE)
         add(search, "group_awaited", where,
-            publish_text("%s; %zu of %zu processors have learned what they committed%s%s", members,
-                         paused, job->processors.count,
-                         job->group.claim_error != NULL ? "; not taken over yet: " : "",
-                         job->group.claim_error != NULL ? job->group.claim_error : ""));
+            text_printf("%s; %zu of %zu processors have learned what they committed%s%s", members,
+                        paused, job->processors.count,
+                        job->group.claim_error != NULL ? "; not taken over yet: " : "",
+                        job->group.claim_error != NULL ? job->group.claim_error : ""));
     free(members);
 }
 
@@ -325,7 +325,7 @@ static void add_of_group(struct search *search)
     add_hold(search);
     if (seen->failing_at != 0)
         add(search, "group_unwatched", (struct where){API_UNKNOWN, NULL, seen->failing_at},
-            publish_text("%s", seen->error));
+            text_printf("%s", seen->error));
 }
 
 /* One for the job: the windows of a topic have the same producers. */
@@ -344,10 +344,10 @@ static void add_stale(struct search *search)
     }
     if (first != NULL)
         add(search, "stale_after_settle", (struct where){API_UNKNOWN, NULL, since_at},
-            publish_text("%zu partitions, first \"%s\" %u: old-count records came after their "
-                         "settle windows were closed",
-                         count, job->row.spec.inputs.items[first->row.window.topic],
-                         first->row.window.partition));
+            text_printf("%zu partitions, first \"%s\" %u: old-count records came after their "
+                        "settle windows were closed",
+                        count, job->row.spec.inputs.items[first->row.window.topic],
+                        first->row.window.partition));
 }
 
 static void add_of_job(struct search *search)
@@ -356,13 +356,13 @@ static void add_of_job(struct search *search)
     const struct hold *pause = &job->row.pause;
     if (pause->on)
         add(search, "paused", (struct where){API_UNKNOWN, NULL, pause->changed_at},
-            publish_text("by %s%s%s", pause->actor, pause->reason != NULL ? ": " : "",
-                         pause->reason != NULL ? pause->reason : ""));
+            text_printf("by %s%s%s", pause->actor, pause->reason != NULL ? ": " : "",
+                        pause->reason != NULL ? pause->reason : ""));
     if (job->row.partitioner == EFFECTIVE_PARTITIONER_OPAQUE &&
         job->row.spec.partitioner == PARTITIONER_AUTO)
         add(search, "partitioner_opaque", (struct where){API_UNKNOWN, NULL, job->row.created_at},
-            publish_text("%s", job->row.partitioner_reason != NULL ? job->row.partitioner_reason
-                                                                   : "no hash explains the keys"));
+            text_printf("%s", job->row.partitioner_reason != NULL ? job->row.partitioner_reason
+                                                                  : "no hash explains the keys"));
 }
 
 void publish_find_problems(const struct cluster *cluster, const struct job *job, int64_t now_ms,

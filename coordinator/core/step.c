@@ -114,15 +114,6 @@ struct change step_operation_change(const struct operation *operation)
     return change;
 }
 
-char *step_text(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    char *text = text_vprintf(format, args);
-    va_end(args);
-    return text;
-}
-
 void step_event(struct step *step, struct event_about about, const char *format, ...)
 {
     const char *actor = about.actor != NULL ? about.actor : step->event->actor;

@@ -230,7 +230,7 @@ void step_drain_cancel(struct step *step)
         return;
     }
     if (cluster_agent_leaving(agent)) {
-        char *error = step_text(
+        char *error = text_printf(
             "cancelled by %s%s%s", event->actor != NULL ? event->actor : "somebody",
             event->reason != NULL ? ": " : "", event->reason != NULL ? event->reason : "");
         cancel(step, agent, event->actor, error);

@@ -65,16 +65,17 @@ static char *refuse_inheriting(const struct job *job, int64_t wanted)
     if (row->partitions == row->partitions_initial)
         return NULL;
     if (!cluster_keeps_keys(job))
-        return step_text("the job's partitions have grown, and it began with %u partitions and %u "
-                         "processors: only of partitions that are processors times a power of two "
-                         "do keys stay together; create a new job from the same group",
-                         row->partitions_initial, row->processors_initial);
+        return text_printf(
+            "the job's partitions have grown, and it began with %u partitions and %u "
+            "processors: only of partitions that are processors times a power of two "
+            "do keys stay together; create a new job from the same group",
+            row->partitions_initial, row->processors_initial);
     if (wanted > row->partitions_initial && row->partitioner != EFFECTIVE_PARTITIONER_MURMUR2 &&
         row->partitioner != EFFECTIVE_PARTITIONER_CRC32)
-        return step_text("processors beyond the initial %u partitions get a part of the keys of "
-                         "their ancestors, and nobody knows how keys are spread: %s",
-                         row->partitions_initial,
-                         row->partitioner_reason != NULL ? row->partitioner_reason : "not known");
+        return text_printf("processors beyond the initial %u partitions get a part of the keys of "
+                           "their ancestors, and nobody knows how keys are spread: %s",
+                           row->partitions_initial,
+                           row->partitioner_reason != NULL ? row->partitioner_reason : "not known");
     return NULL;
 }
 

@@ -162,7 +162,7 @@ void step_handoff_start(struct step *step, const struct job *job, struct process
     change.handoff.state = learns ? HANDOFF_STATE_LEARNING : HANDOFF_STATE_RELEASING;
     change.handoff.planned = wish.planned;
     change.handoff.operation = wish.operation;
-    change.handoff.reason = step_text("%s", wish.reason);
+    change.handoff.reason = text_printf("%s", wish.reason);
     if (!learns)
         change.handoff.stopped_at = step->event->now_at;
     struct handoff *handoff = step_handoff_finish_move(step, &change);
@@ -191,8 +191,8 @@ static void give_to_target(struct step *step, struct handoff *handoff, const cha
     struct processor *processor = processor_of(step, &handoff->row);
     struct agent *target = cluster_agent(step->cluster, handoff->row.target);
     assert(target != NULL);
-    char *text = step_text("hand-over %llu from %s: %s", (unsigned long long)handoff->row.id,
-                           handoff->row.source, reason);
+    char *text = text_printf("hand-over %llu from %s: %s", (unsigned long long)handoff->row.id,
+                             handoff->row.source, reason);
     if (processor->placement.agent != NULL)
         renew(step, processor->placement.agent);
     step_give(step, processor, target, NULL, text);
@@ -226,7 +226,7 @@ void step_handoff_force(struct step *step, const struct job *job, struct process
     if (handoff == NULL) {
         change = step_handoff_make_row(step, job, processor, target);
         change.handoff.planned = true;
-        change.handoff.reason = step_text("%s", reason);
+        change.handoff.reason = text_printf("%s", reason);
     } else {
         change = handoff->row.state != HANDOFF_STATE_RELEASED
                      ? step_handoff_begin_move(step, handoff, HANDOFF_STATE_RELEASED)
@@ -356,7 +356,7 @@ static bool source_reported(struct step *step, struct handoff *handoff,
     }
     if (report->state == TASK_STATE_FAILED) {
         char *failure = step_describe_failure(report);
-        char *error = step_text("the source has failed: %s", failure);
+        char *error = text_printf("the source has failed: %s", failure);
         step_handoff_cancel(step, handoff, false, error);
         free(error);
         free(failure);
@@ -446,7 +446,7 @@ static void learner_failed(struct step *step, struct handoff *handoff,
         return;
     }
     char *failure = step_describe_failure(report);
-    char *error = step_text("agent %s can not learn it: %s", handoff->row.target, failure);
+    char *error = text_printf("agent %s can not learn it: %s", handoff->row.target, failure);
     step_handoff_cancel(step, handoff, false, error);
     free(error);
     free(failure);

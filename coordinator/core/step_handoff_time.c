@@ -37,7 +37,7 @@ static void take_from_failed(struct step *step, struct handoff *handoff)
 {
     const struct handoff_row *row = &handoff->row;
     char *reason =
-        step_text("agent %s has failed with it and %s has caught up", row->source, row->target);
+        text_printf("agent %s has failed with it and %s has caught up", row->source, row->target);
     step_handoff_force(step, cluster_job(step->cluster, row->job), processor_of(step, row),
                        cluster_agent(step->cluster, row->target), reason);
     free(reason);
@@ -78,9 +78,9 @@ static void give_up_learner(struct step *step, struct handoff *handoff)
     const struct task_report *report =
         cluster_learner_report(step->cluster, processor_of(step, &handoff->row));
     char *failure = report != NULL ? step_describe_failure(report)
-                                   : step_text("nothing is heard of its learner");
-    char *error = step_text("agent %s could not learn it for %d s: %s", handoff->row.target,
-                            LEARNER_PATIENCE_MS / 1000, failure);
+                                   : text_printf("nothing is heard of its learner");
+    char *error = text_printf("agent %s could not learn it for %d s: %s", handoff->row.target,
+                              LEARNER_PATIENCE_MS / 1000, failure);
     step_handoff_cancel(step, handoff, false, error);
     free(error);
     free(failure);
@@ -92,7 +92,7 @@ static void advance_before(struct step *step, struct handoff *handoff)
     struct job *job = cluster_job(step->cluster, row->job);
     struct processor *processor = processor_of(step, row);
     if (find_live(step, row->target, row->target_incarnation) == NULL) {
-        char *error = step_text("agent %s has left, or is not heard of", row->target);
+        char *error = text_printf("agent %s has left, or is not heard of", row->target);
         step_handoff_cancel(step, handoff, true, error);
         free(error);
         return;
@@ -100,8 +100,8 @@ static void advance_before(struct step *step, struct handoff *handoff)
     if (row->state != HANDOFF_STATE_RELEASING &&
         !cluster_agent_schedulable(cluster_agent(step->cluster, row->target))) {
         char *error =
-            step_text("agent %s is %s", row->target,
-                      cluster_say_unschedulable(cluster_agent(step->cluster, row->target)));
+            text_printf("agent %s is %s", row->target,
+                        cluster_say_unschedulable(cluster_agent(step->cluster, row->target)));
         step_handoff_cancel(step, handoff, true, error);
         free(error);
         return;
@@ -110,7 +110,8 @@ static void advance_before(struct step *step, struct handoff *handoff)
         /* Caught up it is as good as a standby. Before that the source has its grace. */
         if (row->state == HANDOFF_STATE_LEARNING)
             return;
-        char *reason = step_text("agent %s is gone and %s has caught up", row->source, row->target);
+        char *reason =
+            text_printf("agent %s is gone and %s has caught up", row->source, row->target);
         step_handoff_force(step, job, processor, cluster_agent(step->cluster, row->target), reason);
         free(reason);
         return;
@@ -151,8 +152,8 @@ static void advance_after(struct step *step, struct handoff *handoff)
         return;
     struct job *job = cluster_job(step->cluster, row->job);
     struct agent *target = cluster_agent(step->cluster, row->target);
-    char *reason = step_text("agent %s %s and %s has the state", row->target,
-                             gone ? "is gone" : "can not rebuild it", row->source);
+    char *reason = text_printf("agent %s %s and %s has the state", row->target,
+                               gone ? "is gone" : "can not rebuild it", row->source);
     step_handoff_force(step, job, processor_of(step, row), source, reason);
     if (gone && target != NULL)
         step_note_taken_over(step, job, target);

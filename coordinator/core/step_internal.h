@@ -8,6 +8,7 @@
 #ifndef BATON_COORDINATOR_CORE_STEP_INTERNAL_H
 #define BATON_COORDINATOR_CORE_STEP_INTERNAL_H
 
+#include "api/text.h"
 #include "coordinator/core/cluster_internal.h"
 #include "coordinator/core/rows.h"
 #include "coordinator/core/step.h"
@@ -90,10 +91,6 @@ struct change step_placement_change(const struct processor *processor);
 struct change step_agent_change(const struct agent *agent);
 struct change step_operation_change(const struct operation *operation);
 struct change step_handoff_change(const struct handoff *handoff);
-
-/* printf into new memory, cut at a whole character where it is longer than a text of the API may
- * be. */
-char *step_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct event_about { /* borrowed texts; what is NULL or 0 is left out */
     const char *kind;

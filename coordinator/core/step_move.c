@@ -193,9 +193,9 @@ static void start_move(struct step *step, struct operation *operation, const str
                        struct processor *processor, struct agent *target)
 {
     const struct agent *owner = cluster_agent(step->cluster, processor->placement.agent);
-    char *reason = step_text("op-%llu: %s", (unsigned long long)operation->row.id,
-                             operation->row.reason != NULL ? operation->row.reason
-                                                           : "asked for without a reason");
+    char *reason = text_printf("op-%llu: %s", (unsigned long long)operation->row.id,
+                               operation->row.reason != NULL ? operation->row.reason
+                                                             : "asked for without a reason");
     if (owner->row.state != AGENT_STATE_ALIVE) {
         step_handoff_force(step, job, processor, target, reason);
         adopt(step, operation, processor->handoff);
@@ -288,7 +288,7 @@ void step_move_ended(struct step *step, const struct handoff_row *row)
     if (row->state != HANDOFF_STATE_DONE) {
         step_end_operation(step, operation, OPERATION_STATE_FAILED, row->error);
     } else if (!rows_text_equal(row->target, operation->row.target)) {
-        char *error = step_text("it went to %s: %s was lost", row->target, operation->row.target);
+        char *error = text_printf("it went to %s: %s was lost", row->target, operation->row.target);
         step_end_operation(step, operation, OPERATION_STATE_FAILED, error);
         free(error);
     } else {
@@ -450,8 +450,8 @@ void step_handoff_cancel_asked(struct step *step)
     if (handoff->row.planned)
         step_set_arrival(step, job, cluster_agent(step->cluster, handoff->row.target), false);
     char *error =
-        step_text("cancelled by %s%s%s", event->actor != NULL ? event->actor : "somebody",
-                  event->reason != NULL ? ": " : "", event->reason != NULL ? event->reason : "");
+        text_printf("cancelled by %s%s%s", event->actor != NULL ? event->actor : "somebody",
+                    event->reason != NULL ? ": " : "", event->reason != NULL ? event->reason : "");
     struct handoff_view *view = mem_calloc(1, sizeof(*view));
     view_handoff(&handoff->row, view);
     view->state = HANDOFF_STATE_CANCELLED;

@@ -108,24 +108,24 @@ static char *find_fault(const struct job *job, const struct partition_progress *
                         const struct offset_choice_view *chosen, enum offsets_action action)
 {
     if (chosen->offset == API_UNKNOWN)
-        return step_text(action == OFFSETS_ACTION_ACCEPT
-                             ? "Kafka has no committed offset that could be accepted: restore it"
-                             : "nothing is known of what was committed");
+        return text_printf(action == OFFSETS_ACTION_ACCEPT
+                               ? "Kafka has no committed offset that could be accepted: restore it"
+                               : "nothing is known of what was committed");
     if (now == NULL)
-        return step_text("the owner does not say how far its state is");
+        return text_printf("the owner does not say how far its state is");
     if (chosen->offset < now->t0)
-        return step_text("%lld is below T0, %lld, where the job's state begins",
-                         (long long)chosen->offset, (long long)now->t0);
+        return text_printf("%lld is below T0, %lld, where the job's state begins",
+                           (long long)chosen->offset, (long long)now->t0);
     if (now->end != API_UNKNOWN && chosen->offset > now->end)
-        return step_text("%lld is past the end of the partition, %lld", (long long)chosen->offset,
-                         (long long)now->end);
+        return text_printf("%lld is past the end of the partition, %lld", (long long)chosen->offset,
+                           (long long)now->end);
     if (now->log_start != API_UNKNOWN && chosen->offset < now->log_start)
-        return step_text("%lld is below the start of the log, %lld", (long long)chosen->offset,
-                         (long long)now->log_start);
+        return text_printf("%lld is below the start of the log, %lld", (long long)chosen->offset,
+                           (long long)now->log_start);
     if (job->row.spec.delivery == DELIVERY_AT_LEAST_ONCE && chosen->offset < now->t2)
-        return step_text("%lld is below T2, %lld, and at_least_once goes on from its state: "
-                         "restore instead",
-                         (long long)chosen->offset, (long long)now->t2);
+        return text_printf("%lld is below T2, %lld, and at_least_once goes on from its state: "
+                           "restore instead",
+                           (long long)chosen->offset, (long long)now->t2);
     return NULL;
 }
 

@@ -104,7 +104,7 @@ void step_enter_operation_step(struct step *step, struct operation *operation,
 /* Says once, in the operation and in an event, why it does not go on. */
 static void say_why(struct step *step, struct operation *operation, const char *error)
 {
-    char *text = step_text("%s", error);
+    char *text = text_printf("%s", error);
     if (rows_text_equal(operation->row.error, text)) {
         free(text);
         return;

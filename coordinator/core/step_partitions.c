@@ -41,21 +41,22 @@ char *step_refuse_partitions(const struct job_row *row, int64_t wanted)
 {
     struct linhash_size size = {.initial = row->processors_initial, .now = row->partitions_initial};
     if (wanted <= row->partitions)
-        return step_text("the job has %u partitions already, and topics never lose any: ask for "
-                         "more than that",
-                         row->partitions);
+        return text_printf("the job has %u partitions already, and topics never lose any: ask for "
+                           "more than that",
+                           row->partitions);
     if (wanted > API_PARTITIONS_MAX)
-        return step_text("%" PRId64 " partitions are more than a job may have (%d)", wanted,
-                         API_PARTITIONS_MAX);
+        return text_printf("%" PRId64 " partitions are more than a job may have (%d)", wanted,
+                           API_PARTITIONS_MAX);
     if (size.now < size.initial || linhash_split_pointer(size) != 0)
-        return step_text("the job began with %u partitions and %u processors: only of partitions "
-                         "that are processors times a power of two do keys stay on their "
-                         "processors; create a new job with other processors, from the same group",
-                         size.now, size.initial);
+        return text_printf(
+            "the job began with %u partitions and %u processors: only of partitions "
+            "that are processors times a power of two do keys stay on their "
+            "processors; create a new job with other processors, from the same group",
+            size.now, size.initial);
     if (row->partitioner == EFFECTIVE_PARTITIONER_OPAQUE)
-        return step_text("nobody knows how keys are spread over partitions, so nobody could say "
-                         "where they would go: %s",
-                         row->partitioner_reason);
+        return text_printf("nobody knows how keys are spread over partitions, so nobody could say "
+                           "where they would go: %s",
+                           row->partitioner_reason);
     return NULL;
 }
 
@@ -170,10 +171,10 @@ static char *find_gone(const struct job_row *row, const struct kafka_inspection 
         const struct kafka_topic *topic = &inspection->inputs.items[i];
         for (size_t p = row->partitions; p < topic->partitions.count; p++)
             if (topic->partitions.items[p].log_start > 0)
-                return step_text("\"%s\" partition %zu: records from 0 to %" PRId64
-                                 " are gone, and the job has not read them; it passes over none "
-                                 "by itself: create the job anew from what the topics hold",
-                                 topic->name, p, topic->partitions.items[p].log_start);
+                return text_printf("\"%s\" partition %zu: records from 0 to %" PRId64
+                                   " are gone, and the job has not read them; it passes over none "
+                                   "by itself: create the job anew from what the topics hold",
+                                   topic->name, p, topic->partitions.items[p].log_start);
     }
     return NULL;
 }
@@ -198,13 +199,13 @@ static char *find_adoption_obstacle(const struct step *step, const struct job *j
 {
     const struct operation *present = step_find_expansion(step->cluster, job);
     if (job->row.pause.on)
-        return step_text("they wait: the job is paused");
+        return text_printf("they wait: the job is paused");
     if (cluster_is_held(job))
-        return step_text("they wait: others are in the job's group");
+        return text_printf("they wait: others are in the job's group");
     if (present != NULL && present->row.kind == OPERATION_KIND_EXPAND_PROCESSORS)
-        return step_text("they wait: op-%" PRIu64 " adds processors; its end is waited for, or "
-                         "cancel it",
-                         present->row.id);
+        return text_printf("they wait: op-%" PRIu64 " adds processors; its end is waited for, or "
+                           "cancel it",
+                           present->row.id);
     return NULL;
 }
 
@@ -258,14 +259,15 @@ static void judge_sample(struct step *step, struct operation *operation, struct 
     bool nothing = found == EFFECTIVE_PARTITIONER_UNDETERMINED;
     char *error = NULL;
     if (nothing && known == EFFECTIVE_PARTITIONER_UNDETERMINED)
-        error = step_text("nobody knows yet how keys are spread over partitions: %s; try again "
-                          "when there are records, or create the job with its \"partitioner\"",
-                          reason);
+        error = text_printf("nobody knows yet how keys are spread over partitions: %s; try again "
+                            "when there are records, or create the job with its \"partitioner\"",
+                            reason);
     else if (!nothing && known != EFFECTIVE_PARTITIONER_UNDETERMINED && found != known)
-        error = step_text("keys do not lie where %s puts them: %s",
-                          schema_enum_name(schema_names_effective_partitioner, (int)known), reason);
+        error =
+            text_printf("keys do not lie where %s puts them: %s",
+                        schema_enum_name(schema_names_effective_partitioner, (int)known), reason);
     else if (found == EFFECTIVE_PARTITIONER_OPAQUE)
-        error = step_text("%s", reason);
+        error = text_printf("%s", reason);
     if (error == NULL && known == EFFECTIVE_PARTITIONER_UNDETERMINED)
         set_partitioner(step, job, found, reason);
     if (error != NULL)
@@ -295,19 +297,19 @@ static struct objection judge_topic(const struct job *job, const struct operatio
     uint32_t count = topic->partition_count, before = job->row.partitions;
     struct objection found = {0};
     if (!topic->exists)
-        found.doubt = step_text("a broker says that input \"%s\" does not exist", topic->name);
+        found.doubt = text_printf("a broker says that input \"%s\" does not exist", topic->name);
     else if (count == 0)
         found.doubt =
-            step_text("Kafka did not say how many partitions input \"%s\" has", topic->name);
+            text_printf("Kafka did not say how many partitions input \"%s\" has", topic->name);
     else if (count < before)
-        found.doubt = step_text("a broker says that input \"%s\" has %u partitions, and it had "
-                                "%u: the broker is behind, or the topic was deleted and created "
-                                "again",
-                                topic->name, count, before);
+        found.doubt = text_printf("a broker says that input \"%s\" has %u partitions, and it had "
+                                  "%u: the broker is behind, or the topic was deleted and created "
+                                  "again",
+                                  topic->name, count, before);
     else if (count > operation->row.goal)
-        found.error = step_text("input \"%s\" has %u partitions already, more than the %" PRId64
-                                " that are wanted: all inputs need the same number",
-                                topic->name, count, operation->row.goal);
+        found.error = text_printf("input \"%s\" has %u partitions already, more than the %" PRId64
+                                  " that are wanted: all inputs need the same number",
+                                  topic->name, count, operation->row.goal);
     return found;
 }
 
@@ -464,7 +466,7 @@ static void judge_stamps(struct step *step, struct operation *operation, struct 
             foreign = held[i];
     }
     if (foreign != NULL) {
-        char *error = step_text(
+        char *error = text_printf(
             "somebody else has committed offset %" PRId64 " of \"%s\" partition "
             "%u for the job's group: delete it "
             "(kafka-consumer-groups --delete-offsets), and this goes on",

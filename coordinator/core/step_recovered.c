@@ -47,9 +47,10 @@ char *step_recovered_obstacle(const struct cluster *cluster)
         if (first == NULL)
             first = said;
         if (strcmp(first->cluster, said->cluster) != 0)
-            return step_text("agents of two clusters have registered: %s works for %s, %s for %s. "
-                             "Stop those that are not to be recovered, and start again",
-                             first->agent_id, first->cluster, said->agent_id, said->cluster);
+            return text_printf(
+                "agents of two clusters have registered: %s works for %s, %s for %s. "
+                "Stop those that are not to be recovered, and start again",
+                first->agent_id, first->cluster, said->agent_id, said->cluster);
     }
     return NULL;
 }

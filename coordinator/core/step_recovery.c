@@ -87,9 +87,9 @@ static void become_outdated(struct step *step, char *evidence)
 {
     struct recovery *recovery = &step->cluster->recovery;
     recovery->state = RECOVERY_OUTDATED;
-    set_detail(step, step_text("the database is older than what others know: %s. Put its newest "
-                               "copy in place, or start with --recover",
-                               evidence));
+    set_detail(step, text_printf("the database is older than what others know: %s. Put its newest "
+                                 "copy in place, or start with --recover",
+                                 evidence));
     free(evidence);
     answer_waiting(step);
 }
@@ -411,10 +411,10 @@ static void say_what_is_collected(struct step *step, char *obstacle)
     bool over = step->event->now_ms >= recovery->deadline_ms;
     char *detail = obstacle != NULL
                        ? obstacle
-                       : step_text("recovering: %s; %zu agents have told what they know so far",
-                                   over ? "waiting for Kafka's word on committed offsets"
-                                        : "agents have some seconds to tell what they know",
-                                   recovery->agents.count);
+                       : text_printf("recovering: %s; %zu agents have told what they know so far",
+                                     over ? "waiting for Kafka's word on committed offsets"
+                                          : "agents have some seconds to tell what they know",
+                                     recovery->agents.count);
     if (rows_text_equal(recovery->detail, detail))
         free(detail);
     else

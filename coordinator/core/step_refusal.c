@@ -14,8 +14,8 @@ const char *step_failure_code(const struct task_report *report)
 char *step_describe_failure(const struct task_report *report)
 {
     if (report->problems.count == 0)
-        return step_text("the task has failed and gives no reason");
-    return step_text("%s: %s", report->problems.items[0].code, report->problems.items[0].detail);
+        return text_printf("the task has failed and gives no reason");
+    return text_printf("%s: %s", report->problems.items[0].code, report->problems.items[0].detail);
 }
 
 /* A rebalance can not say that all went well. */
@@ -27,8 +27,8 @@ static void note_in_rebalance(struct step *step, const struct handoff_row *row,
         operation->row.error != NULL)
         return;
     struct change change = step_operation_change(operation);
-    change.operation.error = step_text("agent %s can not learn processor %u: %s: %s", row->target,
-                                       row->processor, problem->code, problem->detail);
+    change.operation.error = text_printf("agent %s can not learn processor %u: %s: %s", row->target,
+                                         row->processor, problem->code, problem->detail);
     change.operation.updated_at = step->event->now_at;
     step_change(step, &change);
 }

@@ -83,7 +83,7 @@ void step_split_start(struct step *step, struct job *job, const struct agent *ta
     list_partitions(job, &change.handoff.partitions);
     change.handoff.state = learns ? HANDOFF_STATE_LEARNING : HANDOFF_STATE_CAUGHT_UP;
     change.handoff.operation = operation;
-    change.handoff.reason = step_text("%s", reason);
+    change.handoff.reason = text_printf("%s", reason);
     struct handoff *handoff = step_handoff_finish_move(step, &change);
     handoff->begun_ms = step->event->now_ms;
     step_handoff_say(step, &handoff->row, "handoff_started", handoff->row.reason);
@@ -103,7 +103,7 @@ void step_split_recovered(struct step *step, const struct job *job, const struct
     list_partitions(job, &change.handoff.partitions);
     change.handoff.state = HANDOFF_STATE_RELEASING;
     change.handoff.target_epoch = told->split_epoch;
-    change.handoff.reason = step_text("recovered: agent %s was told of it", owner->row.agent_id);
+    change.handoff.reason = text_printf("recovered: agent %s was told of it", owner->row.agent_id);
     struct handoff *handoff = step_handoff_finish_move(step, &change);
     handoff->begun_ms = step->event->now_ms;
     step_renew_document(step, cluster_agent(step->cluster, parent->placement.agent));
@@ -185,9 +185,9 @@ static void say_unsettled(struct step *step, const struct handoff *handoff, size
         return;
     }
     char *text =
-        step_text("waits: producers may still write by an earlier number of partitions; "
-                  "the settle windows of partition %lld close when none has for %lld s",
-                  (long long)handoff->row.parent, (long long)job->row.spec.settle_ms / 1000);
+        text_printf("waits: producers may still write by an earlier number of partitions; "
+                    "the settle windows of partition %lld close when none has for %lld s",
+                    (long long)handoff->row.parent, (long long)job->row.spec.settle_ms / 1000);
     step_move_say_obstacle(step, operation, text);
     free(text);
 }
@@ -226,15 +226,15 @@ static char *find_end(const struct step *step, const struct handoff *handoff)
     const struct processor *parent = parent_of(step, row);
     if (target == NULL || strcmp(target->row.incarnation, row->target_incarnation) != 0 ||
         !placing_stays(step->cluster, target, step->event->now_ms))
-        return step_text("agent %s has left, or is not heard of", row->target);
+        return text_printf("agent %s has left, or is not heard of", row->target);
     if (!cluster_agent_schedulable(target))
-        return step_text("agent %s is %s", row->target, cluster_say_unschedulable(target));
+        return text_printf("agent %s is %s", row->target, cluster_say_unschedulable(target));
     const struct agent *owner = parent->placement.agent != NULL
                                     ? cluster_agent(step->cluster, parent->placement.agent)
                                     : NULL;
     if (owner != NULL && cluster_agent_leaving(owner))
-        return step_text("agent %s is to leave, and hands its processors over first",
-                         owner->row.agent_id);
+        return text_printf("agent %s is to leave, and hands its processors over first",
+                           owner->row.agent_id);
     return NULL;
 }
 
@@ -263,8 +263,8 @@ bool step_split_learner_failed(struct step *step, struct handoff *handoff,
     if (!handoff_is_hopeless(step_failure_code(report)))
         return false;
     char *failure = step_describe_failure(report);
-    char *error = step_text("agent %s can not learn processor %u: %s", handoff->row.target,
-                            handoff->row.processor, failure);
+    char *error = text_printf("agent %s can not learn processor %u: %s", handoff->row.target,
+                              handoff->row.processor, failure);
     step_split_cancel(step, handoff, false, error);
     free(error);
     free(failure);
@@ -345,8 +345,8 @@ static void give_to(struct step *step, struct processor *processor, const struct
     change.placement.epoch = row->target_epoch;
     change.placement.handoff = row->id;
     free(change.placement.reason);
-    change.placement.reason =
-        step_text("split %llu from %s: %s", (unsigned long long)row->id, row->source, row->reason);
+    change.placement.reason = text_printf("split %llu from %s: %s", (unsigned long long)row->id,
+                                          row->source, row->reason);
     change.placement.changed_at = step->event->now_at;
     if (cluster_inherits(cluster_job(step->cluster, row->job), row->processor))
         take_bounds(report, &change.placement);

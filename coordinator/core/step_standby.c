@@ -33,7 +33,7 @@ static void begin(struct step *step, struct processor *processor, struct agent *
                                         .processor = processor->placement.processor,
                                         .agent = mem_strdup(agent->row.agent_id),
                                         .agent_incarnation = mem_strdup(agent->row.incarnation),
-                                        .reason = step_text("%s", reason),
+                                        .reason = text_printf("%s", reason),
                                         .started_at = step->event->now_at}};
     step_change(step, &change);
     step_renew_document(step, agent);
@@ -117,8 +117,8 @@ void step_standby_rescue(struct step *step, const struct job *job, struct proces
         !handoff_is_hopeless(step_failure_code(report)) ||
         !cluster_standby_ready(step->cluster, job, processor, best))
         return;
-    char *reason = step_text("agent %s can not rebuild it and %s has its standby",
-                             processor->placement.agent, best->row.agent);
+    char *reason = text_printf("agent %s can not rebuild it and %s has its standby",
+                               processor->placement.agent, best->row.agent);
     step_handoff_force(step, job, processor, cluster_agent(step->cluster, best->row.agent), reason);
     free(reason);
 }

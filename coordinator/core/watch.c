@@ -51,7 +51,7 @@ static bool judge_there(struct look *look, const char *role, const struct kafka_
     if (topic->name == NULL || topic->exists)
         return topic->name != NULL;
     add(look, "topic_missing", topic->name,
-        step_text("%s \"%s\" does not exist", role, topic->name));
+        text_printf("%s \"%s\" does not exist", role, topic->name));
     return false;
 }
 
@@ -64,17 +64,18 @@ static bool judge_partitions(struct look *look, const struct kafka_topic *topic)
         if (refusal == NULL)
             refusal = rows_text_copy(look->before->adopt_error);
         add(look, "partitions_changed", topic->name,
-            step_text("input \"%s\" has %u partitions, the job reads the first %u: nobody reads "
-                      "what is written to the others%s%s",
-                      topic->name, now, known, refusal != NULL ? "; " : "",
-                      refusal != NULL ? refusal : ""));
+            text_printf("input \"%s\" has %u partitions, the job reads the first %u: nobody reads "
+                        "what is written to the others%s%s",
+                        topic->name, now, known, refusal != NULL ? "; " : "",
+                        refusal != NULL ? refusal : ""));
         free(refusal);
     }
     if (now < known)
         add(look, "topic_recreated", topic->name,
-            step_text("input \"%s\" has %u partitions, it had %u: topics never lose partitions, so "
-                      "it was deleted and created again",
-                      topic->name, now, known));
+            text_printf(
+                "input \"%s\" has %u partitions, it had %u: topics never lose partitions, so "
+                "it was deleted and created again",
+                topic->name, now, known));
     return now >= known;
 }
 
@@ -101,10 +102,10 @@ static char *find_gone(const struct job_row *row, size_t input, const struct kaf
     char more[64] = "";
     if (gone > 1)
         (void)snprintf(more, sizeof(more), ", and such of %zu more partitions", gone - 1);
-    return step_text("input \"%s\" partition %zu: records from %lld to %lld, which the state is "
-                     "made of, are gone%s: a state that is lost can not be rebuilt",
-                     topic->name, first, (long long)origins[first].offset,
-                     (long long)topic->partitions.items[first].log_start, more);
+    return text_printf("input \"%s\" partition %zu: records from %lld to %lld, which the state is "
+                       "made of, are gone%s: a state that is lost can not be rebuilt",
+                       topic->name, first, (long long)origins[first].offset,
+                       (long long)topic->partitions.items[first].log_start, more);
 }
 
 static bool retention_is_near(const struct look *look, const struct kafka_topic *topic)
@@ -122,17 +123,18 @@ static void judge_history(struct look *look, size_t input, const struct kafka_to
         add(look, "retention_risk", topic->name, gone);
     } else if (topic->compacted && !creation_rebuilds_from_latest(logic)) {
         add(look, "retention_risk", topic->name,
-            step_text("input \"%s\" is compacted: a state that is lost can not be rebuilt from "
-                      "what compaction leaves%s",
-                      topic->name,
-                      logic->kind == LOGIC_KIND_BUILTIN ? ""
-                                                        : ", unless the plugin says that it can"));
+            text_printf(
+                "input \"%s\" is compacted: a state that is lost can not be rebuilt from "
+                "what compaction leaves%s",
+                topic->name,
+                logic->kind == LOGIC_KIND_BUILTIN ? "" : ", unless the plugin says that it can"));
     } else if (retention_is_near(look, topic)) {
         text_duration(topic->retention_ms, kept);
         add(look, "retention_risk", topic->name,
-            step_text("input \"%s\" keeps records for %s, and the job is older than half of that: "
-                      "soon a state that is lost can not be rebuilt",
-                      topic->name, kept));
+            text_printf(
+                "input \"%s\" keeps records for %s, and the job is older than half of that: "
+                "soon a state that is lost can not be rebuilt",
+                topic->name, kept));
     }
 }
 
